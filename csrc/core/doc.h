@@ -1,0 +1,53 @@
+/* The one file that calls cJSON.
+ *
+ * It reads only documents that the scanner has passed and prints only parts
+ * that are already JSON. Thread safe: cJSON's parser writes a global of the
+ * library, so parsing holds doc.c's lock, which nothing else takes and
+ * under which nothing is called but cJSON; building takes no lock.
+ */
+#ifndef RO_CORE_DOC_H
+#define RO_CORE_DOC_H
+
+#include "core/buf.h"
+#include "core/slice.h"
+
+typedef enum ro_doc_code {
+    RO_DOC_OK = 0,
+    RO_DOC_REFUSED, /* cJSON does not read what the scanner has read */
+    RO_DOC_TOO_LARGE,
+    RO_DOC_NO_MEMORY,
+} ro_doc_code;
+
+typedef enum ro_doc_value {
+    RO_DOC_ABSENT = 0,
+    RO_DOC_FALSE,
+    RO_DOC_TRUE,
+    RO_DOC_OTHER,
+} ro_doc_value;
+
+/* What cJSON reads under each of names (exact case) in a valid object that
+ * has no duplicate keys. Members whose key holds a NUL are left out: cJSON
+ * ends the key there and would take it for another. cJSON does not tell a
+ * document that it refuses from memory that it did not get: both are
+ * RO_DOC_REFUSED. values has room for count. */
+ro_doc_code ro_doc_lookup(ro_slice object, const char *const *names,
+                          size_t count, ro_doc_value *values);
+
+/* One member of an object that is to be built. value is valid JSON without
+ * NUL bytes, printed as it is. */
+typedef struct ro_doc_member {
+    const char *name; /* needs no escape */
+    ro_slice value;
+} ro_doc_member;
+
+/* Append {"name":value,...} in the order given, no white space. Nothing is
+ * appended unless RO_DOC_OK. */
+ro_doc_code ro_doc_write_object(const ro_doc_member *members, size_t count,
+                                ro_buf *out);
+
+#ifdef RO_TEST_ALLOC
+/* cJSON's memory through core/alloc.h; once, before any other call. */
+void ro_doc_use_alloc(void);
+#endif
+
+#endif
