@@ -1,0 +1,107 @@
+#include "net/replies.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+
+struct ro_replies {
+    pthread_mutex_t lock;
+    ro_reply *first;
+    ro_reply **end;
+    int fd;
+};
+
+ro_replies *
+ro_replies_new(void)
+{
+    ro_replies *replies = ro_calloc(1, sizeof(*replies));
+    if (replies == NULL) {
+        return NULL;
+    }
+    replies->end = &replies->first;
+    replies->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (replies->fd < 0) {
+        ro_free(replies);
+        return NULL;
+    }
+    if (pthread_mutex_init(&replies->lock, NULL) != 0) {
+        (void)close(replies->fd);
+        ro_free(replies);
+        return NULL;
+    }
+    return replies;
+}
+
+void
+ro_reply_free(ro_reply *reply)
+{
+    if (reply == NULL) {
+        return;
+    }
+    ro_header_list_free(&reply->headers);
+    ro_free(reply->body);
+    ro_free(reply);
+}
+
+void
+ro_replies_free(ro_replies *replies)
+{
+    if (replies == NULL) {
+        return;
+    }
+    while (replies->first != NULL) {
+        ro_reply *next = replies->first->next;
+        ro_reply_free(replies->first);
+        replies->first = next;
+    }
+    (void)pthread_mutex_destroy(&replies->lock);
+    (void)close(replies->fd);
+    ro_free(replies);
+}
+
+int
+ro_replies_fd(const ro_replies *replies)
+{
+    return replies->fd;
+}
+
+void
+ro_replies_wake(ro_replies *replies)
+{
+    uint64_t one = 1;
+    ssize_t done;
+    do {
+        done = write(replies->fd, &one, sizeof(one));
+    } while (done < 0 && errno == EINTR);
+    /* EAGAIN: the counter is full, so the descriptor is readable */
+}
+
+void
+ro_replies_push(ro_replies *replies, ro_reply *reply)
+{
+    reply->next = NULL;
+    pthread_mutex_lock(&replies->lock);
+    *replies->end = reply;
+    replies->end = &reply->next;
+    pthread_mutex_unlock(&replies->lock);
+    ro_replies_wake(replies);
+}
+
+ro_reply *
+ro_replies_take(ro_replies *replies)
+{
+    uint64_t count;
+    ssize_t done;
+    do {
+        done = read(replies->fd, &count, sizeof(count));
+    } while (done < 0 && errno == EINTR);
+    pthread_mutex_lock(&replies->lock);
+    ro_reply *first = replies->first;
+    replies->first = NULL;
+    replies->end = &replies->first;
+    pthread_mutex_unlock(&replies->lock);
+    return first;
+}

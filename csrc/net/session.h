@@ -1,0 +1,62 @@
+/* MCP sessions over Streamable HTTP, reduced to what the one call needs.
+ *
+ * ro_mcp ties a worker, the call's record and the reply queue together. A
+ * session is one MCP session: each JSON-RPC request that the SDK posts
+ * becomes one exchange, and each exchange ends in exactly one reply, which
+ * is never a transport error: failures are answered with a JSON-RPC error
+ * that carries the request's id. Streams are read here (events, resumption,
+ * the server's own requests); the SDK gets one JSON answer.
+ *
+ * Answered without the network: GET (405), DELETE (200; the real one is
+ * sent when the call is over), tools/list of a call session, a tools/call
+ * that the gate refuses.
+ *
+ * Threads: functions without a word may be called from any thread. State of
+ * sessions and exchanges is touched on the worker thread only.
+ */
+#ifndef RO_NET_SESSION_H
+#define RO_NET_SESSION_H
+
+#include "core/call.h"
+#include "net/net.h"
+#include "net/replies.h"
+
+typedef struct ro_mcp ro_mcp;
+typedef struct ro_session ro_session;
+
+/* Borrows net and call for its life. NULL: out of memory or descriptors. */
+ro_mcp *ro_mcp_new(ro_net *net, ro_call *call);
+/* Only after ro_net_shut_down(net) returned true. */
+void ro_mcp_free(ro_mcp *mcp);
+ro_replies *ro_mcp_replies(ro_mcp *mcp);
+
+typedef struct ro_session_options {
+    ro_slice server;    /* name in the configuration */
+    const char *url;    /* the configured endpoint, no user info */
+    const char *proxy;  /* as in ro_request */
+    const char *cafile;
+    const char *capath;
+    bool auth;          /* an auth flow sits above: it sees 401 and 403 and
+                           may send requests of its own before the gate
+                           opens */
+    bool audit;         /* discovery only; a call session cannot be made */
+} ro_session_options;
+
+/* A session made while the gate is closed is a discovery session, any later
+ * one a call session. Owned by mcp. NULL: out of memory. */
+ro_session *ro_mcp_session(ro_mcp *mcp, const ro_session_options *options);
+
+/* Take one HTTP request of the SDK; the reply carries the ticket. Copies
+ * everything. False when out of memory or the worker is gone: no reply
+ * comes. */
+bool ro_session_submit(ro_session *session, uint64_t ticket,
+                       const char *method, const char *url,
+                       const ro_header *headers, size_t n_headers,
+                       ro_slice body, bool has_body);
+
+/* Send the DELETE of each session that has an id and none sent yet, stop
+ * everything else, wait at most wait_ms for their answers. Not on the
+ * worker thread. */
+void ro_mcp_close(ro_mcp *mcp, int wait_ms);
+
+#endif
