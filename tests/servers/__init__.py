@@ -1,0 +1,1 @@
+"""Servers and processes that the tests talk to; nothing here is installed."""
