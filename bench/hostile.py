@@ -1,0 +1,197 @@
+"""A raw TLS server whose every byte is under control, for the memory measurements.
+
+    python bench/hostile.py CERTIFICATE LOG MODE
+
+MODE: `small` answers everything properly; `body-200mb` answers the call with 200 MB of JSON;
+`body-endless` answers it without end; `list-endless` sends a tool list without end;
+`list-pages` sends pages of tools without end. LOG as in server.py. Ends when standard input
+ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import lifeline
+
+MODES = ("small", "body-200mb", "body-endless", "list-endless", "list-pages")
+MEGABYTE = 1_000_000
+TOOL = {
+    "name": "worker_task_context",
+    "description": "The context of one task.",
+    "inputSchema": {"type": "object", "properties": {"task_id": {"type": "string"}}},
+    "annotations": {"readOnlyHint": True},
+}
+STRUCTURED = {"task_id": "worker.1", "state": "running"}
+
+
+def answer(identity: Any, result: dict[str, Any]) -> bytes:
+    """One JSON-RPC answer."""
+    return json.dumps({"jsonrpc": "2.0", "id": identity, "result": result}).encode()
+
+
+def other_tool(number: int) -> bytes:
+    """A well-formed list entry of about 4 KiB that nobody asked for."""
+    entry = {
+        "name": f"other_{number}",
+        "description": "x" * 3900,
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True},
+    }
+    return json.dumps(entry).encode()
+
+
+async def small_call(identity: Any) -> AsyncIterator[bytes]:
+    """A proper answer."""
+    block = {"type": "text", "text": json.dumps(STRUCTURED)}
+    yield answer(identity, {"content": [block], "structuredContent": STRUCTURED})
+
+
+async def large_call(identity: Any, megabytes: int | None) -> AsyncIterator[bytes]:
+    """An answer whose text has so many megabytes, or no end."""
+    head, tail = answer(identity, {"content": [{"type": "text", "text": "@"}]}).split(b"@")
+    yield head
+    sent = 0
+    while megabytes is None or sent < megabytes:
+        yield b"a" * MEGABYTE
+        sent += 1
+    yield tail
+
+
+async def endless_list(identity: Any) -> AsyncIterator[bytes]:
+    """A tool list that never closes its array."""
+    yield b'{"jsonrpc":"2.0","id":%s,"result":{"tools":[' % json.dumps(identity).encode()
+    yield json.dumps(TOOL).encode()
+    number = 0
+    while True:
+        yield b"".join(b"," + other_tool(number + step) for step in range(64))
+        number += 64
+
+
+async def page(identity: Any, cursor: str | None, *, endless: bool) -> AsyncIterator[bytes]:
+    """One page of tools; with `endless` there is always a next one."""
+    number = int(cursor or 0)
+    tools: list[Any] = [] if number else [TOOL]
+    if endless:
+        tools += [json.loads(other_tool(number * 16 + step)) for step in range(16)]
+    result: dict[str, Any] = {"tools": tools}
+    if endless:
+        result["nextCursor"] = str(number + 1)
+    yield answer(identity, result)
+
+
+class Connection:
+    """One HTTP/1.1 connection."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        mode: str,
+        log: lifeline.Log,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._mode = mode
+        self._log = log
+
+    async def run(self) -> None:
+        """Answer requests until the peer goes away."""
+        self._log.write("connection", str(self._writer.get_extra_info("peername")[1]))
+        try:
+            while await self._exchange():
+                continue
+        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+            self._log.write("gone")
+        finally:
+            self._writer.close()
+
+    async def _exchange(self) -> bool:
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        method = head.split(" ", 1)[0]
+        self._log.write("request", method)
+        length = 0
+        for line in head.split("\r\n"):
+            name, _, value = line.partition(":")
+            if name.lower() == "content-length":
+                length = int(value)
+        body = await self._reader.readexactly(length)
+        if method != "POST":
+            await self._plain(200 if method == "DELETE" else 405)
+            return True
+        await self._post(json.loads(body))
+        return True
+
+    async def _plain(self, status: int) -> None:
+        reason = {200: "OK", 202: "Accepted", 405: "Method Not Allowed"}[status]
+        self._writer.write(f"HTTP/1.1 {status} {reason}\r\nContent-Length: 0\r\n\r\n".encode())
+        await self._writer.drain()
+
+    async def _post(self, message: dict[str, Any]) -> None:
+        method, identity = message.get("method"), message.get("id")
+        if identity is None:
+            await self._plain(202)
+        elif method == "initialize":
+            result = {
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "hostile", "version": "1"},
+            }
+            await self._send(once(answer(identity, result)))
+        elif method == "tools/list":
+            cursor = (message.get("params") or {}).get("cursor")
+            if self._mode == "list-endless":
+                await self._send(endless_list(identity))
+            else:
+                await self._send(page(identity, cursor, endless=self._mode == "list-pages"))
+        elif method == "tools/call":
+            self._log.write("call", message["params"]["name"])
+            megabytes = {"body-200mb": 200, "body-endless": None}
+            if self._mode in megabytes:
+                await self._send(large_call(identity, megabytes[self._mode]))
+            else:
+                await self._send(small_call(identity))
+        else:
+            await self._send(once(answer(identity, {})))
+
+    async def _send(self, chunks: AsyncIterator[bytes]) -> None:
+        self._writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+            b"Mcp-Session-Id: session\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        async for chunk in chunks:
+            self._writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            await self._writer.drain()
+        self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+
+
+async def once(body: bytes) -> AsyncIterator[bytes]:
+    """A body in one piece."""
+    yield body
+
+
+async def serve(certificate: str, log_path: str, mode: str) -> None:
+    """Accept on a free port and announce it."""
+    log = lifeline.Log(log_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await Connection(reader, writer, mode, log).run()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
+    lifeline.announce(port=server.sockets[0].getsockname()[1])
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4 or sys.argv[3] not in MODES:
+        sys.exit(f"usage: hostile.py CERTIFICATE LOG {{{'|'.join(MODES)}}}")
+    lifeline.hold()
+    asyncio.run(serve(*sys.argv[1:]))

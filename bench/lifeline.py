@@ -1,0 +1,41 @@
+"""A helper process lives as long as its parent holds its standard input open.
+
+The first line of standard output says how to reach it, as one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+
+def hold() -> None:
+    """End this process when standard input ends (the parent closed it or died)."""
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            continue
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def announce(**facts: Any) -> None:
+    """Tell the parent where we listen."""
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+class Log:
+    """Events of a server, one word and one name a line, for the parent to count."""
+
+    def __init__(self, path: str) -> None:
+        self._file = Path(path).open("ab", buffering=0)  # noqa: SIM115  (lives as long as we do)
+
+    def write(self, event: str, detail: str = "-") -> None:
+        """Append one line in one write, so that lines of many tasks stay whole."""
+        self._file.write(f"{event} {detail}\n".encode())
