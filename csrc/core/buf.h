@@ -26,7 +26,8 @@ ro_buf_code ro_buf_append_char(ro_buf *buf, char c);
 void ro_buf_clear(ro_buf *buf);
 /* Give the memory back; the buffer can be used again. Twice is fine. */
 void ro_buf_free(ro_buf *buf);
-/* The bytes, to be freed by the caller with ro_free; the buffer is empty. */
+/* The bytes, to be freed by the caller with ro_free (NULL when there never
+ * were any); the buffer is empty and can be used again. */
 char *ro_buf_steal(ro_buf *buf, size_t *len);
 ro_slice ro_buf_slice(const ro_buf *buf);
 
