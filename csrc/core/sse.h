@@ -39,8 +39,9 @@ typedef bool (*ro_sse_event_fn)(void *arg, const ro_sse_event *event);
 typedef struct ro_sse {
     ro_buf data;
     ro_buf type;
-    ro_buf id;         /* the last event id that counts */
-    ro_buf pending_id; /* the id line that is being read */
+    ro_buf id;         /* of the last block that is complete */
+    ro_buf block_id;   /* of this block */
+    ro_buf line_id;    /* of the line that is being read */
     ro_sse_event_fn event;
     void *arg;
     ro_sse_code code;  /* the first that was not OK */
@@ -65,7 +66,8 @@ void ro_sse_init(ro_sse *sse, size_t max_data, size_t max_field,
 /* Once it has returned another code than RO_SSE_OK it returns that code for
  * ever and looks at nothing. */
 ro_sse_code ro_sse_feed(ro_sse *sse, const char *bytes, size_t len);
-/* The last event id; empty when none was sent. Lives until the next feed. */
+/* The last event id of a complete block: what a resumption sends. Empty when
+ * there was none. Lives until the next feed. */
 ro_slice ro_sse_last_id(const ro_sse *sse);
 /* Twice is fine; a zeroed parser too. */
 void ro_sse_free(ro_sse *sse);

@@ -1,0 +1,139 @@
+#include "core/doc.h"
+
+#include <cjson/cJSON.h>
+#include <pthread.h>
+
+#include "core/alloc.h"
+#include "core/json.h"
+#include "core/json_text.h"
+
+/* Guards the error position that every cJSON parse writes. */
+static pthread_mutex_t cjson_parse_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static cJSON *
+parse(ro_slice document)
+{
+    (void)pthread_mutex_lock(&cjson_parse_lock);
+    cJSON *tree = cJSON_ParseWithLength(document.ptr, document.len);
+    (void)pthread_mutex_unlock(&cjson_parse_lock);
+    return tree;
+}
+
+static bool
+holds_nul(ro_slice raw)
+{
+    const char *ptr = raw.ptr + 1;
+    const char *end = raw.ptr + raw.len - 1;
+    while (ptr < end) {
+        char bytes[4];
+        if (ro_json_read_char(&ptr, bytes) == 1 && bytes[0] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Both readers keep the order of members, so they can be walked in step.
+ * False when they do not count the same number. */
+static bool
+drop_nul_keys(cJSON *tree, ro_slice object)
+{
+    cJSON *child = tree->child;
+    ro_json_iter iter = ro_json_iter_of(object);
+    ro_slice key;
+    ro_slice value;
+    while (ro_json_next_member(&iter, &key, &value)) {
+        if (child == NULL) {
+            return false;
+        }
+        cJSON *next = child->next;
+        if (holds_nul(key)) {
+            cJSON_Delete(cJSON_DetachItemViaPointer(tree, child));
+        }
+        child = next;
+    }
+    return child == NULL;
+}
+
+static ro_doc_value
+value_of(const cJSON *item)
+{
+    if (item == NULL) {
+        return RO_DOC_ABSENT;
+    }
+    if (cJSON_IsTrue(item)) {
+        return RO_DOC_TRUE;
+    }
+    return cJSON_IsFalse(item) ? RO_DOC_FALSE : RO_DOC_OTHER;
+}
+
+ro_doc_code
+ro_doc_lookup(ro_slice object, const char *const *names, size_t count,
+              ro_doc_value *values)
+{
+    cJSON *tree = parse(object);
+    ro_doc_code code = RO_DOC_REFUSED;
+    if (cJSON_IsObject(tree) && drop_nul_keys(tree, object)) {
+        for (size_t i = 0; i < count; i++) {
+            values[i] = value_of(
+                cJSON_GetObjectItemCaseSensitive(tree, names[i]));
+        }
+        code = RO_DOC_OK;
+    }
+    cJSON_Delete(tree);
+    return code;
+}
+
+/* cJSON wants a NUL behind what it copies. */
+static bool
+add_raw(cJSON *object, const char *name, ro_slice value)
+{
+    char *text = ro_memdup(value.ptr, value.len);
+    if (text == NULL) {
+        return false;
+    }
+    cJSON *added = cJSON_AddRawToObject(object, name, text);
+    ro_free(text);
+    return added != NULL;
+}
+
+static ro_doc_code
+print(const cJSON *object, ro_buf *out)
+{
+    char *text = cJSON_PrintUnformatted(object);
+    if (text == NULL) {
+        return RO_DOC_NO_MEMORY;
+    }
+    ro_buf_code code = ro_buf_append_slice(out, ro_slice_str(text));
+    cJSON_free(text);
+    if (code == RO_BUF_OK) {
+        return RO_DOC_OK;
+    }
+    return code == RO_BUF_TOO_LARGE ? RO_DOC_TOO_LARGE : RO_DOC_NO_MEMORY;
+}
+
+ro_doc_code
+ro_doc_write_object(const ro_doc_member *members, size_t count, ro_buf *out)
+{
+    cJSON *object = cJSON_CreateObject();
+    ro_doc_code code = object == NULL ? RO_DOC_NO_MEMORY : RO_DOC_OK;
+    for (size_t i = 0; code == RO_DOC_OK && i < count; i++) {
+        if (!add_raw(object, members[i].name, members[i].value)) {
+            code = RO_DOC_NO_MEMORY;
+        }
+    }
+    if (code == RO_DOC_OK) {
+        code = print(object, out);
+    }
+    cJSON_Delete(object);
+    return code;
+}
+
+#ifdef RO_TEST_ALLOC
+void
+ro_doc_use_alloc(void)
+{
+    cJSON_Hooks hooks = {ro_malloc, ro_free};
+    cJSON_InitHooks(&hooks);
+}
+#endif
