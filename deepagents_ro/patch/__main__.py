@@ -1,0 +1,69 @@
+"""`python -m deepagents_ro.patch apply|check|revert [--site DIR]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import py_compile
+import sys
+
+from . import patcher
+from .install import Install, PatchError, locate
+from .versions import DISTRIBUTION, RELEASES
+
+
+def main(arguments: list[str]) -> int:
+    """Do what `arguments` say; the exit status. Never raises for a state of the disk."""
+    parser = argparse.ArgumentParser(
+        prog="python -m deepagents_ro.patch",
+        description=f"Adds `dcode tools call-read-only` to an installed {DISTRIBUTION} "
+        f"({', '.join(RELEASES)}), and takes it out again.",
+    )
+    parser.add_argument("action", choices=["apply", "check", "revert"])
+    parser.add_argument(
+        "--site",
+        metavar="DIR",
+        help=f"the directory that holds {DISTRIBUTION} (default: this interpreter's site-packages)",
+    )
+    options = parser.parse_args(arguments)
+    try:
+        return _run(options.action, locate(options.site))
+    except PatchError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = f"{error.filename or options.site or sys.prefix}: {error.strerror or error}"
+    except py_compile.PyCompileError as error:
+        reason = f"{error.file} cannot be compiled: {error.msg.strip()}"
+    print(f"deepagents-ro: {reason}", file=sys.stderr)
+    return 1
+
+
+def _run(action: str, install: Install) -> int:
+    what = f"{DISTRIBUTION} {install.version} in {install.site}"
+    if action == "apply":
+        for warning in patcher.apply(install):
+            print(f"deepagents-ro: warning: {warning}", file=sys.stderr)
+        print(f"{what}: applied")
+        return 0
+    if action == "revert":
+        patcher.revert(install)
+        print(f"{what}: as published")
+        return 0
+    findings = patcher.check(install)
+    for finding in findings:
+        print(f"deepagents-ro: {finding}")
+    if not findings:
+        print(f"{what}: applied, verified and qualified")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    try:
+        status = main(sys.argv[1:])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status)

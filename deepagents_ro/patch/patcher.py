@@ -1,0 +1,263 @@
+"""Apply, check and revert: what they find, in which order they change it, what they say."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from enum import Enum
+
+from . import text
+from .install import Install, PatchError
+from .replace import compiled_copies, leftovers, replace, settle_copies
+from .versions import (
+    DISTRIBUTION,
+    HELPERS,
+    HELPERS_FILE,
+    QUALIFIED,
+    RELEASES,
+    UPSTREAM_COMMAND,
+    UPSTREAM_FILES,
+    Release,
+)
+
+LOCK_SECONDS = 30.0
+
+
+class State(Enum):
+    """What an edited file holds."""
+
+    ORIGINAL = "as published"
+    APPLIED = "patched"
+    OLDER = "patched by another version of deepagents-ro"
+    OTHER = "other content"
+
+
+def apply(install: Install) -> list[str]:
+    """Patch every file that is not yet patched. Returns one line per warning.
+
+    Nothing is written unless every file is known. Raises `PatchError`, `OSError`.
+    """
+    with _locked(install, fcntl.LOCK_EX):
+        own = upstream(install)
+        if own is not None:
+            raise PatchError(own)
+        release = _release(install)
+        originals = _originals(install, release)
+        patched = {name: _patched(install, name, originals[name]) for name in originals}
+        _write(install, patched)
+        return [*_drift(install, release), *_stack(install)]
+
+
+def revert(install: Install) -> None:
+    """Give every patched file its published bytes back. Raises `PatchError`, `OSError`."""
+    with _locked(install, fcntl.LOCK_EX):
+        _write(install, _originals(install, _release(install)))
+
+
+def check(install: Install) -> list[str]:
+    """One line per finding; none when the patch is applied, verified and qualified."""
+    with _locked(install, fcntl.LOCK_SH):
+        findings: list[str] = []
+        own = upstream(install)
+        if own is not None:
+            findings.append(own)
+        release = RELEASES.get(install.version)
+        if release is None:
+            findings.append(_not_verified(install))
+        else:
+            findings += _edited(install, release)
+            findings += _drift(install, release)
+        return [*findings, *_stack(install)]
+
+
+def upstream(install: Install) -> str | None:
+    """Advice when this DCode has the command itself, else None."""
+    for name in UPSTREAM_FILES:
+        if not install.path(name).is_file():
+            continue
+        if UPSTREAM_COMMAND in text.remove(install.read(name)):
+            return (
+                f"{install.path(name)}: {DISTRIBUTION} {install.version} has a command "
+                f"`{UPSTREAM_COMMAND.decode()}` of its own; the patch must not hide it. "
+                "See whether it keeps the contract (python -m deepagents_ro.qualify --upstream), "
+                "then remove deepagents-ro (pip uninstall deepagents-ro)"
+            )
+    return None
+
+
+def state(name: str, content: bytes, published: str) -> State:
+    """What `content` of the edited file `name` is, given the SHA-256 of the published file."""
+    if _sha256(content) == published:
+        return State.ORIGINAL
+    original = text.remove(content)
+    if _sha256(original) != published:
+        return State.OTHER
+    return State.APPLIED if content == text.add(name, original) else State.OLDER
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _not_verified(install: Install) -> str:
+    return (
+        f"{DISTRIBUTION} {install.version} in {install.site} is not a verified version "
+        f"({', '.join(RELEASES)}): {install.path('__init__.py')} has SHA-256 "
+        f"{_sha256(install.read('__init__.py'))}"
+    )
+
+
+def _release(install: Install) -> Release:
+    release = RELEASES.get(install.version)
+    if release is None:
+        raise PatchError(_not_verified(install))
+    return release
+
+
+def _foreign(install: Install, name: str, content: bytes, published: str) -> str:
+    return (
+        f"{install.path(name)} is not the file of {DISTRIBUTION} {install.version}: "
+        f"SHA-256 {_sha256(content)}, expected {published}"
+    )
+
+
+def _originals(install: Install, release: Release) -> dict[str, bytes]:
+    """The published bytes of every edited file. Raises `PatchError` when one is not known."""
+    originals: dict[str, bytes] = {}
+    for name, published in release.edited.items():
+        content = install.read(name)
+        if state(name, content, published) is State.OTHER:
+            raise PatchError(_foreign(install, name, content, published))
+        originals[name] = content if _sha256(content) == published else text.remove(content)
+    return originals
+
+
+def _patched(install: Install, name: str, original: bytes) -> bytes:
+    try:
+        return text.add(name, original)
+    except text.AnchorError as error:
+        raise PatchError(
+            f"{install.path(name)} of {DISTRIBUTION} {install.version} has no place for the patch"
+        ) from error
+
+
+def _write(install: Install, wanted: dict[str, bytes]) -> None:
+    """Bring the files and their compiled copies to `wanted`, each file in one step."""
+    for name in sorted(wanted, reverse=True):
+        path = install.path(name)
+        for item in leftovers(path):
+            item.unlink(missing_ok=True)
+        if install.read(name) != wanted[name]:
+            replace(path, wanted[name])
+        settle_copies(path)
+
+
+def _edited(install: Install, release: Release) -> list[str]:
+    findings: list[str] = []
+    states: dict[str, State] = {}
+    for name, published in release.edited.items():
+        path = install.path(name)
+        try:
+            content = install.read(name)
+        except PatchError as error:
+            findings.append(str(error))
+            continue
+        states[name] = found = state(name, content, published)
+        if found is State.OTHER:
+            findings.append(_foreign(install, name, content, published))
+            continue
+        if found is not State.APPLIED:
+            findings.append(f"{path} of {DISTRIBUTION} {install.version} is {found.value}")
+        for copy in compiled_copies(path):
+            if copy.hides():
+                findings.append(f"{copy.path} hides {path}: it was compiled from other content")
+        for item in leftovers(path):
+            findings.append(f"{item} was left by a run that did not end; apply or revert again")
+    if len(states) == len(release.edited) and len(set(states.values())) > 1:
+        findings.append(
+            f"the patch of {DISTRIBUTION} {install.version} in {install.site} is half applied ("
+            + ", ".join(f"{name}: {found.value}" for name, found in states.items())
+            + "); apply or revert again"
+        )
+    return findings
+
+
+def _drift(install: Install, release: Release) -> list[str]:
+    """What the call is built on and is not as verified."""
+    findings: list[str] = []
+    for name, published in release.relied_on.items():
+        try:
+            content = install.read(name)
+        except PatchError as error:
+            findings.append(str(error))
+            continue
+        if _sha256(content) != published:
+            findings.append(_foreign(install, name, content, published))
+    return [*findings, *_helpers(install)]
+
+
+def _helpers(install: Install) -> list[str]:
+    path = install.path(HELPERS_FILE)
+    try:
+        source = install.read(HELPERS_FILE).decode()
+        body = ast.parse(source).body
+    except PatchError as error:
+        return [str(error)]
+    except ValueError as error:  # a SyntaxError is one
+        return [f"{path} of {DISTRIBUTION} {install.version} cannot be parsed: {error}"]
+    found: dict[str, list[str]] = {name: [] for name in HELPERS}
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in found:
+            first = min([node, *node.decorator_list], key=lambda item: item.lineno)
+            lines = source.split("\n")[first.lineno - 1 : node.end_lineno]
+            found[node.name].append("\n".join(lines))
+    findings: list[str] = []
+    for name, expected in HELPERS.items():
+        hashes = [_sha256(segment.encode()) for segment in found[name]]
+        if hashes != [expected]:
+            findings.append(
+                f"{path} of {DISTRIBUTION} {install.version}: {name} has changed: SHA-256 "
+                f"{', '.join(hashes) or 'of nothing, it is gone'}, expected {expected}"
+            )
+    return findings
+
+
+def _stack(install: Install) -> list[str]:
+    findings: list[str] = []
+    for distribution, versions in QUALIFIED.items():
+        version = install.stack_version(distribution)
+        if version is None:
+            findings.append(f"{distribution} is not installed beside {install.package}")
+        elif version not in versions:
+            findings.append(
+                f"{distribution} {version} beside {install.package} is not a qualified version "
+                f"({', '.join(versions)})"
+            )
+    return findings
+
+
+@contextlib.contextmanager
+def _locked(install: Install, kind: int) -> Iterator[None]:
+    """Hold the package directory itself as lock, so that none is left behind.
+
+    Raises `PatchError` when another run still holds it after `LOCK_SECONDS`.
+    """
+    directory = os.open(install.package, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        last = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(directory, kind | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > last:
+                    raise PatchError(f"another run holds {install.package}") from None
+                time.sleep(0.05)
+        yield
+    finally:
+        os.close(directory)
