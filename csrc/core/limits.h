@@ -30,6 +30,15 @@
 #define RO_MAX_STDIO_LINE (1024u * 1024u)
 /* lines: what a stdio server may print that is no JSON-RPC message */
 #define RO_MAX_JUNK_LINES 65536u
+/* bytes: one JSON-RPC message that the SDK posts, arguments not filled in */
+#define RO_MAX_REQUEST (1024u * 1024u)
+/* posts: answers to a server's own requests, for one session */
+#define RO_MAX_ANSWERS_SENT 256u
+/* GETs: streams and resumptions of one session */
+#define RO_MAX_GETS 20u
+/* milliseconds: one session DELETE gets this head start on the connection
+   before the next one opens another */
+#define RO_DELETE_TURN_MS 100
 /* bytes: the tool name */
 #define RO_MAX_TOOL_NAME 128u
 

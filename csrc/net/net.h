@@ -76,6 +76,9 @@ typedef struct ro_request {
     size_t max_headers; /* bytes, all header blocks of the transfer */
     bool http2;         /* offer HTTP/2 by ALPN; HTTP/1.1 otherwise */
     bool fresh;         /* do not reuse a connection */
+    bool raw;           /* data gets the content-coded bytes as they came;
+                           otherwise only codings that the request's own
+                           Accept-Encoding names are accepted, and undone */
 } ro_request;
 
 typedef struct ro_head {
@@ -99,7 +102,7 @@ typedef enum ro_sink_verdict {
 typedef struct ro_sink {
     void *ctx;
     ro_sink_verdict (*head)(void *ctx, const ro_head *head);
-    /* decoded body bytes (Content-Encoding is undone) */
+    /* body bytes, 1 to 65536; Content-Encoding is undone unless raw */
     ro_sink_verdict (*data)(void *ctx, const char *bytes, size_t len);
     void (*done)(void *ctx, ro_net_code code);
 } ro_sink;

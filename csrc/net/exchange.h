@@ -1,0 +1,143 @@
+/* One JSON-RPC request of the SDK on its way (private to the session files).
+ *
+ * Worker thread only, but for ro_exchange_new and ro_exchange_free before
+ * the start. An exchange frees itself when its reply is out and nothing
+ * will call it again.
+ */
+#ifndef RO_NET_EXCHANGE_H
+#define RO_NET_EXCHANGE_H
+
+#include <pthread.h>
+
+#include "core/rpc.h"
+#include "core/sse.h"
+#include "core/toollist.h"
+#include "net/session.h"
+
+typedef enum ro_kind {
+    RO_KIND_RAW,        /* an auth flow's own request */
+    RO_KIND_INITIALIZE,
+    RO_KIND_LIST,
+    RO_KIND_CALL,
+    RO_KIND_REQUEST,    /* any other method that wants an answer */
+    RO_KIND_NOTIFY,     /* wants none */
+} ro_kind;
+
+/* The server's own stream of a call session, and what this side posts. */
+typedef struct ro_push {
+    ro_transfer *transfer;
+    ro_timer *timer;
+    ro_sse sse;
+    bool open;          /* a transfer or a timer is under way */
+    bool stopped;       /* never again */
+    int retry_ms;       /* the server's wish, or -1 */
+    char *event_id;     /* the last one, or NULL */
+    size_t event_id_len;
+} ro_push;
+
+struct ro_session {
+    struct ro_session *next;
+    ro_mcp *mcp;
+    ro_slice server;
+    char *server_bytes;
+    char *url;
+    size_t origin_len;  /* bytes of url up to the path */
+    char *proxy;
+    char *cafile;
+    char *capath;
+    bool auth;
+    bool audit;
+    bool call_phase;
+    bool broken;        /* a notification failed: nothing more is sent */
+    char *id;           /* MCP session id or NULL */
+    size_t id_len;
+    bool ended;         /* its DELETE was started */
+    ro_header_list template; /* of the last POST */
+    ro_cursors cursors;
+    unsigned pages;
+    unsigned answers;   /* posted to the server's requests */
+    unsigned gets;
+    int64_t next_get;   /* monotonic milliseconds */
+    ro_push push;
+};
+
+struct ro_mcp {
+    ro_net *net;
+    ro_call *call;
+    ro_replies *replies;
+    ro_session *sessions;
+    bool closing;       /* worker only: no new exchange starts */
+    pthread_mutex_t lock; /* sessions list, pending */
+    pthread_cond_t quiet;
+    unsigned pending;   /* DELETEs that have no answer yet */
+    bool close_started;
+};
+
+typedef struct ro_exchange {
+    ro_session *session;
+    uint64_t ticket;
+    ro_kind kind;
+    char *method;
+    char *url;
+    ro_header_list headers;
+    char *body;
+    size_t body_len;
+    bool has_body;
+    ro_slice id;        /* raw, in body */
+    ro_transfer *transfer;
+    ro_timer *timer;    /* resumption, or the next look at a partial body */
+    ro_timer *push_timer;
+    bool transfer_open; /* done has not come yet */
+    bool replied;
+    long status;
+    bool events;        /* the answer is an event stream */
+    bool looked;        /* the partial body was looked at as it is */
+    ro_header_list kept; /* response headers that go up */
+    size_t cap;
+    size_t received;
+    ro_buf data;
+    ro_sse sse;
+    int retry_ms;
+    char *event_id;     /* the last one of the stream, or NULL */
+    size_t event_id_len;
+    unsigned resumes;
+} ro_exchange;
+
+/* NULL: out of memory. */
+ro_exchange *ro_exchange_new(ro_session *session, uint64_t ticket,
+                             const char *method, const char *url,
+                             const ro_header *headers, size_t n_headers,
+                             ro_slice body, bool has_body);
+void ro_exchange_free(ro_exchange *exchange);
+void ro_exchange_start(void *exchange);
+
+/* ---- ends: exactly one reply ---- */
+
+void ro_exchange_reply(ro_exchange *exchange, long status, ro_slice body);
+/* A JSON-RPC error with the request's id; for the call records code. reason
+ * is static text, noted for the server during discovery. */
+void ro_exchange_fail(ro_exchange *exchange, ro_code code,
+                      const char *reason);
+/* The whole message is there. */
+void ro_exchange_answer(ro_exchange *exchange, ro_slice message);
+
+/* ---- streams ---- */
+
+bool ro_exchange_event(void *exchange, const ro_sse_event *event);
+/* The stream ended without the answer: resume or fail. */
+void ro_exchange_stream_end(ro_exchange *exchange, ro_net_code code);
+
+/* ---- the session's side traffic ---- */
+
+/* Milliseconds until the next GET may go, wanted or later; -1 when the
+ * session has had all its GETs. Counts it. */
+int ro_session_get_delay(ro_session *session, int wanted_ms);
+void ro_session_answer(ro_session *session, const ro_header_list *headers,
+                       const ro_rpc *request);
+void ro_session_push_open(ro_session *session);
+void ro_session_push_close(ro_session *session);
+/* Start the DELETEs that are due. */
+void ro_mcp_end_sessions(ro_mcp *mcp);
+void ro_session_request(const ro_session *session, ro_request *request);
+
+#endif
