@@ -1,0 +1,273 @@
+#include "guard/ending.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guard/guard.h"
+#include "guard/sys.h"
+
+/* processes: room that is there before the end, when the heap may not be */
+#define ROOM 4096
+/* milliseconds: the last round, between RO_GUARD_KILL_MS and _END_MS */
+#define LAST_KILL_MS 30
+
+/* Any child at all, dead or alive? A cheap and sure no. */
+static bool
+have_children(void)
+{
+    siginfo_t info;
+    int options = WEXITED | WNOHANG | WNOWAIT | __WALL;
+    return RO_SYS(WAITID, waitid(P_ALL, 0, &info, options), -1) == 0
+           || errno != ECHILD;
+}
+
+/* A /proc of another pid namespace would name the wrong processes. */
+static int
+open_proc(void)
+{
+    char self[24];
+    char *end;
+    int fd = RO_SYS(OPEN,
+                    open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), -1);
+    if (fd < 0) {
+        return -1;
+    }
+    ssize_t len = RO_SYS(
+        READLINKAT, readlinkat(fd, "self", self, sizeof(self) - 1), -1);
+    if (len > 0) {
+        self[len] = '\0';
+        if (strtol(self, &end, 10) == (long)getpid() && *end == '\0') {
+            return fd;
+        }
+    }
+    (void)close(fd);
+    return -1;
+}
+
+/* Everything below this process is spared from here on. */
+static bool
+note_existing(ro_ending *ending)
+{
+    if (!have_children()) {
+        return true;
+    }
+    if (!ro_procs_read(&ending->now, ending->proc_fd) || ending->now.cut) {
+        return false;
+    }
+    (void)ro_descendants_mark(&ending->now, &ending->lineage);
+    for (size_t i = 0; i < ending->now.len; i++) {
+        const ro_proc *proc = &ending->now.list[i];
+        if (proc->mark == RO_PROC_OURS
+            && !ro_procs_add(&ending->spared, proc)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
+ro_ending_init(ro_ending *ending, unsigned *degraded)
+{
+    *ending = (ro_ending){.proc_fd = -1, .uid = getuid()};
+    ending->lineage
+        = (ro_lineage){.self = getpid(), .spared = &ending->spared};
+    if (!ro_procs_init(&ending->now, ROOM)
+        || !ro_procs_init(&ending->before, ROOM)) {
+        errno = ENOMEM;
+        return false;
+    }
+    uid_t uid;
+    ending->proc_fd = open_proc();
+    if (ending->proc_fd < 0
+        || !ro_proc_owner(ending->proc_fd, "self", &uid, &ending->depth)) {
+        *degraded |= RO_GUARD_NO_PROC;
+        return true;
+    }
+    if (!note_existing(ending)) {
+        *degraded |= RO_GUARD_NO_STARTERS;
+        /* an unknown time spares all: better a stray than a stranger */
+        uint64_t ticks = ro_clock_boot_ticks();
+        ending->lineage.spare_before = ticks == 0 ? UINT64_MAX : ticks;
+    }
+    return true;
+}
+
+void
+ro_ending_free(ro_ending *ending)
+{
+    if (ending->proc_fd >= 0) {
+        (void)close(ending->proc_fd);
+    }
+    ro_procs_free(&ending->spared);
+    ro_procs_free(&ending->now);
+    ro_procs_free(&ending->before);
+    *ending = (ro_ending){.proc_fd = -1};
+}
+
+/* Still the process of the snapshot, and one that is ours to end? */
+static bool
+may_signal(const ro_ending *ending, const ro_proc *proc)
+{
+    char name[24];
+    ro_proc again;
+    uid_t uid;
+    unsigned depth;
+    (void)snprintf(name, sizeof(name), "%ld", (long)proc->pid);
+    return ro_proc_owner(ending->proc_fd, name, &uid, &depth)
+           && uid == ending->uid && depth == ending->depth
+           && ro_proc_look(ending->proc_fd, proc->pid, &again)
+           && again.start == proc->start;
+}
+
+/* The pidfd is opened before the second look: when the process is still the
+ * same after it, the descriptor cannot mean another one. False: not ours, or
+ * out of reach. */
+static bool
+send(const ro_ending *ending, const ro_proc *proc, int number)
+{
+    int fd = (int)RO_SYS(PIDFD_OPEN,
+                         syscall(SYS_pidfd_open, proc->pid, 0), -1);
+    bool sent = false;
+    if (may_signal(ending, proc)) {
+        if (fd >= 0) {
+            sent = RO_SYS(PIDFD_SEND_SIGNAL,
+                          syscall(SYS_pidfd_send_signal, fd, number, NULL, 0),
+                          -1)
+                   == 0;
+        }
+        if (!sent && (fd < 0 || errno != ESRCH)) {
+            sent = RO_SYS(KILL, kill(proc->pid, number), -1) == 0;
+        }
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return sent;
+}
+
+/* How many took the signal. */
+static size_t
+send_all(const ro_ending *ending, int number, int64_t until)
+{
+    size_t sent = 0;
+    for (size_t i = 0; i < ending->now.len; i++) {
+        const ro_proc *proc = &ending->now.list[i];
+        if (proc->mark == RO_PROC_OURS && !proc->dead) {
+            sent += send(ending, proc, number);
+            if (ro_clock_now() >= until) {
+                break;
+            }
+        }
+    }
+    return sent;
+}
+
+/* By pid, so that a thread that waits for another child gets its status. */
+static void
+reap(const ro_ending *ending)
+{
+    for (size_t i = 0; i < ending->now.len; i++) {
+        const ro_proc *proc = &ending->now.list[i];
+        if (proc->mark == RO_PROC_OURS && proc->dead
+            && proc->ppid == ending->lineage.self) {
+            (void)RO_SYS(WAITPID,
+                         waitpid(proc->pid, NULL, WNOHANG | __WALL), -1);
+        }
+    }
+}
+
+static void
+reap_all(int64_t until)
+{
+    while (ro_clock_now() < until) {
+        pid_t pid = RO_SYS(WAITPID, waitpid(-1, NULL, WNOHANG | __WALL), -1);
+        if (pid == 0 || (pid < 0 && errno != EINTR)) {
+            return;
+        }
+    }
+}
+
+static void
+swap(ro_procs *a, ro_procs *b)
+{
+    ro_procs keep = *a;
+    *a = *b;
+    *b = keep;
+}
+
+/* One snapshot. False: nothing of ours is alive in it, for sure or not. */
+static bool
+look_round(ro_ending *ending, bool *sure)
+{
+    swap(&ending->now, &ending->before);
+    if (!ro_procs_read(&ending->now, ending->proc_fd)) {
+        *sure = false;
+        return false;
+    }
+    bool loose = ro_descendants_mark(&ending->now, &ending->lineage);
+    *sure = !loose && !ending->now.cut;
+    for (size_t i = 0; i < ending->now.len; i++) {
+        const ro_proc *proc = &ending->now.list[i];
+        if (proc->mark == RO_PROC_OURS && !proc->dead) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Stop all until no new one shows itself, then kill all: a stopped process
+ * does not fork, and an orphan comes to the sub-reaper. */
+static void
+run_rounds(ro_ending *ending, int64_t until)
+{
+    int64_t give_up = ro_clock_now() + RO_GUARD_KILL_TRY_MS;
+    int nap_ms = 1;
+    int quiet = 0;
+    ending->before.len = 0;
+    ending->now.len = 0;
+    while (have_children()) {
+        bool sure;
+        bool alive = look_round(ending, &sure);
+        int64_t now = ro_clock_now();
+        reap(ending);
+        if (now >= until || now >= give_up) {
+            /* nothing may stay behind merely stopped */
+            (void)send_all(ending, SIGKILL, now + LAST_KILL_MS);
+            return;
+        }
+        size_t fresh = ro_descendants_fresh(&ending->now, &ending->before);
+        size_t sent = 0;
+        if (fresh > 0) {
+            sent = send_all(ending, SIGSTOP, until);
+            give_up = ro_clock_now() + RO_GUARD_KILL_TRY_MS;
+            nap_ms = 1;
+        }
+        else if (alive) {
+            sent = send_all(ending, SIGKILL, until);
+        }
+        /* what is left are strangers: look once more, longer when unsure */
+        quiet = sent > 0 ? 0 : quiet + 1;
+        if (quiet >= (sure ? 2 : 8)) {
+            return;
+        }
+        if (fresh == 0) {
+            ro_clock_nap(nap_ms);
+            nap_ms = nap_ms < 16 ? nap_ms * 2 : nap_ms;
+        }
+    }
+}
+
+void
+ro_ending_run(ro_ending *ending, int64_t until)
+{
+    if (ending->proc_fd >= 0) {
+        run_rounds(ending, until);
+    }
+    reap_all(until);
+}
