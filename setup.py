@@ -1,44 +1,70 @@
-"""Builds the C extension; everything declarative is in pyproject.toml."""
+"""Builds the C extension; everything declarative is in pyproject.toml.
+
+Environment:
+    DEEPAGENTS_RO_WERROR=1      warnings are errors
+    DEEPAGENTS_RO_SANITIZE=...  a value for -fsanitize=
+    PKG_CONFIG                  another pkg-config
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import PlatformError
 
-DEBIAN_PACKAGES = {"libcurl": "libcurl4-openssl-dev", "libcjson": "libcjson-dev"}
+ROOT = Path(__file__).parent
+# pkg-config name -> the oldest version that is known to work, the Debian package
+LIBRARIES = {
+    "libcurl": ("7.88.1", "libcurl4-openssl-dev"),
+    "libcjson": ("1.7.15", "libcjson-dev"),
+}
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wstrict-prototypes", "-Werror"]
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
-def pkg_config(package: str, option: str) -> list[str]:
-    """Flags that pkg-config gives for `package`, or one clear message."""
+def pkg_config(library: str, *options: str) -> list[str]:
+    """What pkg-config says of `library`. Raises `PlatformError`, one clear message."""
+    oldest, package = LIBRARIES[library]
     tool = os.environ.get("PKG_CONFIG", "pkg-config")
     try:
         done = subprocess.run(
-            [tool, option, package], capture_output=True, text=True, check=True
+            [tool, *options, f"{library} >= {oldest}"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
-    except FileNotFoundError:
-        sys.exit("deepagents-ro: pkg-config is missing (Debian package: pkg-config)")
-    except subprocess.CalledProcessError:
-        sys.exit(
-            f"deepagents-ro: the library {package} is missing "
-            f"(Debian package: {DEBIAN_PACKAGES[package]})"
-        )
+    except OSError as error:
+        raise PlatformError(
+            f"deepagents-ro: {tool} is missing (Debian package: pkg-config)"
+        ) from error
+    except subprocess.CalledProcessError as error:
+        raise PlatformError(
+            f"deepagents-ro: the library {library}, {oldest} or newer, is missing "
+            f"(Debian package: {package})"
+        ) from error
     return shlex.split(done.stdout)
 
 
+class BuildWithLibraries(build_ext):
+    """Asks for the libraries when something is compiled, not when metadata is read."""
+
+    def build_extension(self, ext: Extension) -> None:
+        for library in LIBRARIES:
+            ext.extra_compile_args += pkg_config(library, "--cflags")
+            ext.extra_link_args += pkg_config(library, "--libs")
+        super().build_extension(ext)
+
+
 def extension() -> Extension:
-    root = Path(__file__).parent
-    sources = sorted(str(path.relative_to(root)) for path in root.glob("csrc/*/*.c"))
-    headers = sorted(str(path.relative_to(root)) for path in root.glob("csrc/*/*.h"))
-    cflags = ["-std=c11", "-fvisibility=hidden"]
-    ldflags: list[str] = []
+    cflags = ["-std=c11", "-fvisibility=hidden", "-pthread"]
+    # Hidden also where a library is linked in from an archive.
+    ldflags = ["-pthread", "-Wl,--exclude-libs,ALL", "-Wl,-z,relro,-z,now"]
     macros: list[tuple[str, str | None]] = [("_GNU_SOURCE", None)]
     if os.environ.get("DEEPAGENTS_RO_WERROR") == "1":
         cflags += WARNINGS
@@ -48,22 +74,20 @@ def extension() -> Extension:
         ldflags += [f"-fsanitize={sanitize}"]
     if not FREE_THREADED:
         macros.append(("Py_LIMITED_API", "0x030B0000"))
-    for package in DEBIAN_PACKAGES:
-        cflags += pkg_config(package, "--cflags")
-        ldflags += pkg_config(package, "--libs")
     return Extension(
         "deepagents_ro._mcpro",
-        sources=sources,
-        depends=headers,
+        sources=sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("csrc/*/*.c")),
+        depends=sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("csrc/*/*.h")),
         include_dirs=["csrc"],
         define_macros=macros,
         extra_compile_args=cflags,
-        extra_link_args=[*ldflags, "-pthread"],
+        extra_link_args=ldflags,
         py_limited_api=not FREE_THREADED,
     )
 
 
 setup(
     ext_modules=[extension()],
+    cmdclass={"build_ext": BuildWithLibraries},
     options={} if FREE_THREADED else {"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -1,0 +1,75 @@
+# make = help. Everything is made below .venv/ and build/; nothing is installed for the system but
+# Debian packages that are missing (as root or with sudo; otherwise they are named).
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+LOCKS := requirements/dcode-0.1.55.txt requirements/dev.txt
+C_SOURCES := $(wildcard csrc/*/*.c csrc/*/*.h)
+PY_SOURCES := $(shell find deepagents_ro -name '*.py' -o -name '*.pyi' -o -path '*/skills/*' -type f)
+SECONDS ?= 60
+RUNS ?= 7
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test ctest bench fuzz sanitize lint lock clean
+
+help: ## This list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Packages, .venv with the pinned DCode, this package, the patch.
+	@scripts/system_packages.sh
+	@$(MAKE) --no-print-directory $(VENV)/.patched
+
+demo: setup ## One real call on a real TLS server, and one denied.
+	@$(PY) scripts/demo.py
+
+test: setup ## C tests, then all Python and end-to-end tests.
+	@scripts/ctest.sh plain
+	@$(PY) -I -m pytest $(PYTEST_ARGS)
+
+ctest: ## C tests: plain, under ASan and UBSan, under TSan (VARIANTS=...).
+	@scripts/system_packages.sh
+	@scripts/ctest.sh $(or $(VARIANTS),plain asan tsan)
+
+bench: setup ## Against the plain Python reference (RUNS=7).
+	@$(PY) bench/run.py --runs $(RUNS)
+
+fuzz: ## Every fuzz target, SECONDS=60 each. Needs clang.
+	@scripts/fuzz.sh $(SECONDS)
+
+sanitize: setup ## C tests under ASan, UBSan and TSan; the extension under ASan.
+	@scripts/ctest.sh asan tsan
+	@scripts/sanitize_extension.sh $(PY)
+
+lint: $(VENV)/.requirements ## Format, layers, banned functions, Python style.
+	@scripts/lint.sh $(VENV)/bin
+
+lock: ## Resolve the requirements again. Needs uv.
+	@for name in dcode-0.1.55 dev; do \
+	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	        --no-annotate requirements/$$name.in -o requirements/$$name.txt || exit 1; \
+	done
+
+clean: ## Everything that was made.
+	@rm -rf $(VENV) build dist fuzz/work *.egg-info
+	@find . -name __pycache__ -not -path './.git/*' -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@rm -rf $(VENV)
+	@"$$(PYTHON='$(PYTHON)' scripts/find_python.sh)" -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.requirements: $(VENV)/.made $(LOCKS)
+	@echo "installing the pinned DCode and the test tools into $(VENV)"
+	@$(PIP) install --require-hashes $(addprefix -r ,$(LOCKS))
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.requirements $(C_SOURCES) $(PY_SOURCES) setup.py pyproject.toml
+	@echo "building deepagents_ro"
+	@$(PIP) install --no-build-isolation --no-deps --no-index --force-reinstall .
+	@touch $@
+
+$(VENV)/.patched: $(VENV)/.package
+	@$(PY) -I -m deepagents_ro.patch apply
+	@touch $@
