@@ -57,5 +57,11 @@
 #define RO_MIN_RETRY_MS 350
 /* bytes: a credential shorter than this is not searched for */
 #define RO_MIN_SECRET 8u
+/* bytes: one configured secret; more than an environment variable holds */
+#define RO_MAX_SECRET (1024u * 1024u)
+/* values: configured secrets of all servers that can own a name */
+#define RO_MAX_SECRETS 4096u
+/* levels: JSON inside a string of JSON that is searched for secrets */
+#define RO_MAX_NESTED_TEXTS 3u
 
 #endif
