@@ -1,326 +1,28 @@
-#include "core/json.h"
+#include "core/json_scan.h"
 
 #include "core/alloc.h"
-#include "core/json_keys.h"
 
-/* Containers that need no heap; more than any bound of the product. */
-#define FEW_FRAMES 72u
 /* A frame is the object's base in the key stack, or this. */
 #define ARRAY_FRAME UINT32_MAX
 
-typedef enum state {
+enum {
     WANT_VALUE,
     WANT_FIRST_ITEM, /* a value or the end of the array */
     WANT_FIRST_KEY,  /* a key or the end of the object */
     WANT_KEY,
     HAVE_VALUE,
-} state;
-
-typedef struct scan {
-    const char *start;
-    const char *ptr;
-    const char *end;
-    const ro_json_limits *limits;
-    uint32_t *frames;
-    size_t depth;
-    size_t frame_cap;
-    ro_json_error error;
-    uint32_t few_frames[FEW_FRAMES];
-    ro_json_keys keys;
-} scan;
+    STOPPED,
+};
 
 static bool
-fail(scan *s, ro_json_code code, const char *where)
-{
-    s->error.code = code;
-    s->error.pos = (size_t)(where - s->start);
-    return false;
-}
-
-/* A wrong byte, or none left. */
-static bool
-fail_at(scan *s, ro_json_code code, const char *where)
-{
-    return fail(s, where == s->end ? RO_JSON_TRUNCATED : code, where);
-}
-
-static inline void
-skip_space(scan *s)
-{
-    const char *p = s->ptr;
-    while (p < s->end
-           && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) {
-        p++;
-    }
-    s->ptr = p;
-}
-
-/* ---- strings ---- */
-
-#define ONES (UINT64_MAX / 255)
-#define HIGH (ONES * 0x80)
-
-/* Nonzero when one of eight bytes is not plain: a control, a quote, a
- * backslash or the start of a longer character. */
-static inline uint64_t
-not_plain(uint64_t word)
-{
-    uint64_t quote = word ^ (ONES * '"');
-    uint64_t slash = word ^ (ONES * '\\');
-    return (word | (word - ONES * 0x20) | (quote - ONES) | (slash - ONES))
-           & HIGH;
-}
-
-static inline bool
-is_plain(char c)
-{
-    unsigned char byte = (unsigned char)c;
-    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
-}
-
-static inline const char *
-skip_plain(const char *p, const char *end)
-{
-    uint64_t word = 0;
-    while (end - p >= 8) {
-        memcpy(&word, p, sizeof(word));
-        if (not_plain(word)) {
-            break;
-        }
-        p += 8;
-    }
-    while (p < end && is_plain(*p)) {
-        p++;
-    }
-    return p;
-}
-
-/* One character of two bytes or more at s->ptr. */
-static bool
-scan_utf8(scan *s)
-{
-    const char *p = s->ptr;
-    unsigned char lead = (unsigned char)*p;
-    unsigned char low = 0x80;
-    unsigned char high = 0xbf;
-    int more = 0;
-
-    if (lead < 0xc2 || lead > 0xf4) {
-        return fail(s, RO_JSON_UTF8, s->ptr);
-    }
-    more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-    switch (lead) {
-    case 0xe0: /* overlong */
-        low = 0xa0;
-        break;
-    case 0xed: /* surrogates */
-        high = 0x9f;
-        break;
-    case 0xf0: /* overlong */
-        low = 0x90;
-        break;
-    case 0xf4: /* above U+10FFFF */
-        high = 0x8f;
-        break;
-    }
-    for (p++; more > 0; p++, more--) {
-        if (p == s->end) {
-            return fail(s, RO_JSON_TRUNCATED, p);
-        }
-        if ((unsigned char)*p < low || (unsigned char)*p > high) {
-            return fail(s, RO_JSON_UTF8, s->ptr);
-        }
-        low = 0x80;
-        high = 0xbf;
-    }
-    s->ptr = p;
-    return true;
-}
-
-/* Four hexadecimal digits at s->ptr. */
-static bool
-scan_hex4(scan *s, unsigned *value)
-{
-    *value = 0;
-    for (int i = 0; i < 4; i++, s->ptr++) {
-        unsigned char c = s->ptr < s->end ? (unsigned char)*s->ptr : 0;
-        unsigned digit = c >= '0' && c <= '9'   ? c - '0' + 0u
-                         : c >= 'a' && c <= 'f' ? c - 'a' + 10u
-                         : c >= 'A' && c <= 'F' ? c - 'A' + 10u
-                                                : 16u;
-        if (digit == 16) {
-            return fail_at(s, RO_JSON_ESCAPE, s->ptr);
-        }
-        *value = *value << 4 | digit;
-    }
-    return true;
-}
-
-/* The backslash is at s->ptr. */
-static bool
-scan_escape(scan *s)
-{
-    const char *slash = s->ptr++;
-    unsigned unit = 0;
-
-    if (s->ptr == s->end || *s->ptr == '\0'
-        || strchr("\"\\/bfnrtu", *s->ptr) == NULL) {
-        return fail_at(s, RO_JSON_ESCAPE, s->ptr);
-    }
-    if (*s->ptr++ != 'u') {
-        return true;
-    }
-    if (!scan_hex4(s, &unit)) {
-        return false;
-    }
-    if (unit < 0xd800 || unit > 0xdfff) {
-        return true;
-    }
-    if (unit > 0xdbff) {
-        return fail(s, RO_JSON_SURROGATE, slash);
-    }
-    for (const char *want = "\\u"; *want != '\0'; want++, s->ptr++) {
-        if (s->ptr == s->end) {
-            return fail(s, RO_JSON_TRUNCATED, s->ptr);
-        }
-        if (*s->ptr != *want) {
-            return fail(s, RO_JSON_SURROGATE, slash);
-        }
-    }
-    if (!scan_hex4(s, &unit)) {
-        return false;
-    }
-    if (unit < 0xdc00 || unit > 0xdfff) {
-        return fail(s, RO_JSON_SURROGATE, slash);
-    }
-    return true;
-}
-
-/* The opening quote is at s->ptr. */
-static bool
-scan_string(scan *s, bool *escaped)
-{
-    s->ptr++;
-    for (;;) {
-        unsigned char c = 0;
-        s->ptr = skip_plain(s->ptr, s->end);
-        if (s->ptr == s->end) {
-            return fail(s, RO_JSON_TRUNCATED, s->ptr);
-        }
-        c = (unsigned char)*s->ptr;
-        if (c == '"') {
-            s->ptr++;
-            return true;
-        }
-        if (c < 0x20) {
-            return fail(s, RO_JSON_CONTROL, s->ptr);
-        }
-        if (c == '\\') {
-            *escaped = true;
-            if (!scan_escape(s)) {
-                return false;
-            }
-        }
-        else {
-            do {
-                if (!scan_utf8(s)) {
-                    return false;
-                }
-            } while (s->ptr < s->end && (unsigned char)*s->ptr >= 0x80);
-        }
-    }
-}
-
-/* ---- numbers and literals ---- */
-
-static inline bool
-is_digit(const char *p, const char *end)
-{
-    return p < end && *p >= '0' && *p <= '9';
-}
-
-/* At least one digit at s->ptr. */
-static bool
-scan_digits(scan *s)
-{
-    if (!is_digit(s->ptr, s->end)) {
-        return fail_at(s, RO_JSON_NUMBER, s->ptr);
-    }
-    while (is_digit(s->ptr, s->end)) {
-        s->ptr++;
-    }
-    return true;
-}
-
-static bool
-scan_number(scan *s)
-{
-    if (*s->ptr == '-') {
-        s->ptr++;
-    }
-    if (s->ptr < s->end && *s->ptr == '0') {
-        s->ptr++;
-        if (is_digit(s->ptr, s->end)) {
-            return fail(s, RO_JSON_NUMBER, s->ptr);
-        }
-    }
-    else if (!scan_digits(s)) {
-        return false;
-    }
-    if (s->ptr < s->end && *s->ptr == '.') {
-        s->ptr++;
-        if (!scan_digits(s)) {
-            return false;
-        }
-    }
-    if (s->ptr < s->end && (*s->ptr == 'e' || *s->ptr == 'E')) {
-        s->ptr++;
-        if (s->ptr < s->end && (*s->ptr == '+' || *s->ptr == '-')) {
-            s->ptr++;
-        }
-        return scan_digits(s);
-    }
-    return true;
-}
-
-static bool
-scan_literal(scan *s, const char *text)
-{
-    for (; *text != '\0'; text++, s->ptr++) {
-        if (s->ptr == s->end || *s->ptr != *text) {
-            return fail_at(s, RO_JSON_SYNTAX, s->ptr);
-        }
-    }
-    return true;
-}
-
-static bool
-begins(const scan *s, const char *text)
-{
-    size_t len = strlen(text);
-    return (size_t)(s->end - s->ptr) >= len && memcmp(s->ptr, text, len) == 0;
-}
-
-/* A byte that begins no value; what looks like a number is called one. */
-static bool
-fail_value(scan *s)
-{
-    bool number = *s->ptr == '+' || *s->ptr == '.' || begins(s, "NaN")
-                  || begins(s, "Infinity");
-    return fail(s, number ? RO_JSON_NUMBER : RO_JSON_SYNTAX, s->ptr);
-}
-
-/* ---- structure ---- */
-
-static bool
-grow_frames(scan *s)
+grow_frames(ro_json_scan *s)
 {
     uint32_t *old = s->frames == s->few_frames ? NULL : s->frames;
     size_t cap = s->frame_cap * 2;
     uint32_t *frames = ro_realloc(old, cap * sizeof(*frames));
 
     if (frames == NULL) {
-        return fail(s, RO_JSON_NO_MEMORY, s->ptr);
+        return ro_json_lex_fail(&s->lexer, RO_JSON_NO_MEMORY, s->lexer.ptr);
     }
     if (old == NULL) {
         memcpy(frames, s->few_frames, sizeof(s->few_frames));
@@ -331,51 +33,50 @@ grow_frames(scan *s)
 }
 
 static bool
-open_container(scan *s, uint32_t frame)
+open_container(ro_json_scan *s, uint32_t frame, int next)
 {
-    if (s->depth >= s->limits->max_depth) {
-        return fail(s, RO_JSON_DEPTH, s->ptr);
+    if (s->depth >= s->limits.max_depth) {
+        return ro_json_lex_fail(&s->lexer, RO_JSON_DEPTH, s->lexer.ptr);
     }
     if (s->depth == s->frame_cap && !grow_frames(s)) {
         return false;
     }
     s->frames[s->depth++] = frame;
-    s->ptr++;
+    s->lexer.ptr++;
+    s->state = next;
     return true;
 }
 
-static void
-close_container(scan *s)
+static bool
+close_container(ro_json_scan *s)
 {
     uint32_t frame = s->frames[--s->depth];
-    if (frame != ARRAY_FRAME && !s->limits->keep_duplicates) {
+    if (frame != ARRAY_FRAME && s->tracks_keys) {
         ro_json_keys_drop(&s->keys, frame);
     }
-    s->ptr++;
+    s->lexer.ptr++;
+    s->state = HAVE_VALUE;
+    return true;
 }
 
 static bool
-scan_value(scan *s, state *next)
+scan_value(ro_json_scan *s, ro_json_token *token)
 {
-    bool escaped = false;
-
-    *next = HAVE_VALUE;
-    switch (*s->ptr) {
+    s->state = HAVE_VALUE;
+    switch (*s->lexer.ptr) {
     case '{':
-        *next = WANT_FIRST_KEY;
-        return open_container(
-            s, s->limits->keep_duplicates ? 0 : s->keys.count);
+        return open_container(s, s->tracks_keys ? s->keys.count : 0,
+                              WANT_FIRST_KEY);
     case '[':
-        *next = WANT_FIRST_ITEM;
-        return open_container(s, ARRAY_FRAME);
+        return open_container(s, ARRAY_FRAME, WANT_FIRST_ITEM);
     case '"':
-        return scan_string(s, &escaped);
+        return ro_json_lex_string(&s->lexer, &token->escaped);
     case 't':
-        return scan_literal(s, "true");
+        return ro_json_lex_literal(&s->lexer, "true");
     case 'f':
-        return scan_literal(s, "false");
+        return ro_json_lex_literal(&s->lexer, "false");
     case 'n':
-        return scan_literal(s, "null");
+        return ro_json_lex_literal(&s->lexer, "null");
     case '-':
     case '0':
     case '1':
@@ -387,166 +88,206 @@ scan_value(scan *s, state *next)
     case '7':
     case '8':
     case '9':
-        return scan_number(s);
+        return ro_json_lex_number(&s->lexer, &token->integer);
     default:
-        return fail_value(s);
+        return ro_json_lex_refuse(&s->lexer);
     }
 }
 
 static bool
-scan_key(scan *s)
+scan_key(ro_json_scan *s, ro_json_token *token)
 {
-    const char *key = s->ptr;
-    bool escaped = false;
+    const char *key = s->lexer.ptr;
 
     if (*key != '"') {
-        return fail(s, RO_JSON_SYNTAX, key);
+        return ro_json_lex_fail(&s->lexer, RO_JSON_SYNTAX, key);
     }
-    if (!scan_string(s, &escaped)) {
+    if (!ro_json_lex_string(&s->lexer, &token->escaped)) {
         return false;
     }
-    if (!s->limits->keep_duplicates) {
+    if (s->tracks_keys) {
         ro_json_code code = ro_json_keys_add(
             &s->keys, s->frames[s->depth - 1],
-            ro_slice_of(key, (size_t)(s->ptr - key)), escaped);
+            ro_slice_of(key, (size_t)(s->lexer.ptr - key)), token->escaped);
         if (code != RO_JSON_OK) {
-            return fail(s, code, key);
+            return ro_json_lex_fail(&s->lexer, code, key);
         }
     }
-    skip_space(s);
-    if (s->ptr == s->end || *s->ptr != ':') {
-        return fail_at(s, RO_JSON_SYNTAX, s->ptr);
-    }
-    s->ptr++;
+    token->is_key = true;
+    s->state = WANT_VALUE;
     return true;
 }
 
-/* Behind a value inside a container. */
+/* The colon between a key and its value. */
 static bool
-scan_behind(scan *s, state *next)
+pass_colon(ro_json_scan *s)
+{
+    ro_json_lex_space(&s->lexer);
+    if (s->lexer.ptr == s->lexer.end || *s->lexer.ptr != ':') {
+        return ro_json_lex_fail_at(&s->lexer, RO_JSON_SYNTAX, s->lexer.ptr);
+    }
+    s->lexer.ptr++;
+    return true;
+}
+
+/* A comma, or a bracket that closes, behind a value in a container. */
+static bool
+scan_behind(ro_json_scan *s, bool *closed)
 {
     bool array = s->frames[s->depth - 1] == ARRAY_FRAME;
 
-    if (*s->ptr == ',') {
-        s->ptr++;
-        *next = array ? WANT_VALUE : WANT_KEY;
+    if (*s->lexer.ptr == ',') {
+        s->lexer.ptr++;
+        s->state = array ? WANT_VALUE : WANT_KEY;
+        *closed = false;
         return true;
     }
-    if (*s->ptr != (array ? ']' : '}')) {
-        return fail(s, RO_JSON_SYNTAX, s->ptr);
+    if (*s->lexer.ptr != (array ? ']' : '}')) {
+        return ro_json_lex_fail(&s->lexer, RO_JSON_SYNTAX, s->lexer.ptr);
     }
-    close_container(s);
-    *next = HAVE_VALUE;
-    return true;
+    *closed = true;
+    return close_container(s);
+}
+
+/* A value, a key or a bracket at a byte that is no white space. */
+static bool
+scan_token(ro_json_scan *s, ro_json_token *token)
+{
+    switch (s->state) {
+    case WANT_FIRST_ITEM:
+        return *s->lexer.ptr == ']' ? close_container(s)
+                                    : scan_value(s, token);
+    case WANT_FIRST_KEY:
+        return *s->lexer.ptr == '}' ? close_container(s)
+                                    : scan_key(s, token);
+    case WANT_KEY:
+        return scan_key(s, token);
+    default:
+        return scan_value(s, token);
+    }
 }
 
 static bool
-step(scan *s, state *now)
+stop(ro_json_scan *s)
 {
-    switch (*now) {
-    case WANT_FIRST_ITEM:
-        if (*s->ptr == ']') {
-            close_container(s);
-            *now = HAVE_VALUE;
-            return true;
-        }
-        return scan_value(s, now);
-    case WANT_VALUE:
-        return scan_value(s, now);
-    case WANT_FIRST_KEY:
-        if (*s->ptr == '}') {
-            close_container(s);
-            *now = HAVE_VALUE;
-            return true;
-        }
-        *now = WANT_VALUE;
-        return scan_key(s);
-    case WANT_KEY:
-        *now = WANT_VALUE;
-        return scan_key(s);
-    case HAVE_VALUE:
-        return scan_behind(s, now);
-    }
+    s->state = STOPPED;
     return false;
 }
 
-static void
-scan_document(scan *s)
+/* Behind the outermost value. */
+static bool
+scan_end(ro_json_scan *s)
 {
-    state now = WANT_VALUE;
-
-    skip_space(s);
-    if (s->ptr == s->end) {
-        fail(s, RO_JSON_EMPTY, s->ptr);
-        return;
+    ro_json_lex_space(&s->lexer);
+    if (s->lexer.ptr != s->lexer.end) {
+        ro_json_lex_fail(&s->lexer, RO_JSON_TRAILING, s->lexer.ptr);
     }
-    while (now != HAVE_VALUE || s->depth > 0) {
-        if (s->ptr == s->end) {
-            fail(s, RO_JSON_TRUNCATED, s->ptr);
-            return;
-        }
-        if (!step(s, &now)) {
-            return;
-        }
-        skip_space(s);
-    }
-    if (s->ptr != s->end) {
-        fail(s, RO_JSON_TRAILING, s->ptr);
-    }
+    return stop(s);
 }
 
-static void
-scan_bounded(ro_slice doc, const ro_json_limits *limits,
-             ro_json_error *error)
+bool
+ro_json_scan_next(ro_json_scan *s, ro_json_token *token)
 {
-    scan s;
+    const char *start = NULL;
+    bool found = false;
 
-    s.start = s.ptr = doc.ptr;
-    s.end = doc.ptr + doc.len;
-    s.limits = limits;
-    s.frames = s.few_frames;
-    s.depth = 0;
-    s.frame_cap = FEW_FRAMES;
-    s.error = (ro_json_error){.code = RO_JSON_OK};
-    if (!limits->keep_duplicates) {
-        ro_json_keys_init(&s.keys, doc);
+    if (s->state == STOPPED) {
+        return false;
     }
-    scan_document(&s);
-    if (!limits->keep_duplicates) {
-        ro_json_keys_free(&s.keys);
+    if (s->state == HAVE_VALUE && s->depth == 0) {
+        return scan_end(s);
     }
-    if (s.frames != s.few_frames) {
-        ro_free(s.frames);
+    *token = (ro_json_token){.is_key = false};
+    while (!found) {
+        ro_json_lex_space(&s->lexer);
+        start = s->lexer.ptr;
+        if (start == s->lexer.end) {
+            ro_json_lex_fail(&s->lexer, RO_JSON_TRUNCATED, start);
+            return stop(s);
+        }
+        if (s->state != HAVE_VALUE) {
+            found = scan_token(s, token);
+            if (!found) {
+                return stop(s);
+            }
+        }
+        else if (!scan_behind(s, &found)) {
+            return stop(s);
+        }
     }
-    *error = s.error;
+    token->raw = ro_slice_of(start, (size_t)(s->lexer.ptr - start));
+    return !token->is_key || pass_colon(s) || stop(s);
 }
 
-ro_json_code
-ro_json_validate(ro_slice doc, const ro_json_limits *limits,
-                 ro_json_error *error)
+/* What can be said before the first token. */
+static ro_json_error
+first_error(ro_slice doc, const ro_json_limits *limits)
 {
-    ro_json_error found = {.code = RO_JSON_OK};
     size_t most = limits->max_bytes;
 
     if (!limits->keep_duplicates && most > RO_JSON_KEYS_MAX_DOC) {
         most = RO_JSON_KEYS_MAX_DOC;
     }
     if (doc.len > most) {
-        found = (ro_json_error){RO_JSON_TOO_LARGE, most};
+        return (ro_json_error){RO_JSON_TOO_LARGE, most};
     }
-    else if (doc.len == 0) {
-        found.code = RO_JSON_EMPTY;
+    if (ro_json_root(doc).len == 0) {
+        return (ro_json_error){RO_JSON_EMPTY, doc.len};
     }
-    else if (doc.len >= 3 && memcmp(doc.ptr, "\xef\xbb\xbf", 3) == 0) {
-        found.code = RO_JSON_BOM;
+    if (doc.len >= 3 && memcmp(doc.ptr, "\xef\xbb\xbf", 3) == 0) {
+        return (ro_json_error){RO_JSON_BOM, 0};
     }
-    else {
-        scan_bounded(doc, limits, &found);
+    return (ro_json_error){RO_JSON_OK, 0};
+}
+
+void
+ro_json_scan_open(ro_json_scan *s, ro_slice doc, const ro_json_limits *limits)
+{
+    s->lexer.start = s->lexer.ptr = doc.ptr;
+    s->lexer.end = doc.len > 0 ? doc.ptr + doc.len : doc.ptr;
+    s->lexer.error = first_error(doc, limits);
+    s->limits = *limits;
+    s->state = s->lexer.error.code == RO_JSON_OK ? WANT_VALUE : STOPPED;
+    s->tracks_keys = s->state != STOPPED && !limits->keep_duplicates;
+    s->frames = s->few_frames;
+    s->depth = 0;
+    s->frame_cap = RO_JSON_FEW_FRAMES;
+    if (s->tracks_keys) {
+        ro_json_keys_init(&s->keys, doc);
     }
+}
+
+void
+ro_json_scan_close(ro_json_scan *s)
+{
+    if (s->tracks_keys) {
+        ro_json_keys_free(&s->keys);
+    }
+    if (s->frames != s->few_frames) {
+        ro_free(s->frames);
+    }
+    s->tracks_keys = false;
+    s->frames = s->few_frames;
+    s->state = STOPPED;
+}
+
+ro_json_code
+ro_json_validate(ro_slice doc, const ro_json_limits *limits,
+                 ro_json_error *error)
+{
+    ro_json_scan scan;
+    ro_json_token token;
+    ro_json_code code = RO_JSON_OK;
+
+    ro_json_scan_open(&scan, doc, limits);
+    while (ro_json_scan_next(&scan, &token)) {
+    }
+    code = scan.lexer.error.code;
     if (error != NULL) {
-        *error = found;
+        *error = scan.lexer.error;
     }
-    return found.code;
+    ro_json_scan_close(&scan);
+    return code;
 }
 
 const char *
