@@ -42,8 +42,8 @@ ro_clock_age(void)
     char stat[1024];
     ro_proc self;
     uint64_t boot = ro_clock_boot_ticks();
-    ssize_t len = ro_proc_read(AT_FDCWD, "/proc/self", "stat", stat,
-                               sizeof(stat));
+    ssize_t len
+        = ro_proc_read(AT_FDCWD, "/proc/self", "stat", stat, sizeof(stat));
     if (boot == 0 || len <= 0
         || !ro_proc_parse_stat(ro_slice_of(stat, (size_t)len), &self)) {
         return -1;

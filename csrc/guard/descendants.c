@@ -10,8 +10,8 @@ is_spared(const ro_lineage *lineage, const ro_proc *proc)
 /* Up from proc to the first one whose mark is known or decides it; *steps
  * is how many parents that took. */
 static ro_proc_mark
-decide(const ro_procs *procs, const ro_lineage *lineage,
-       const ro_proc *proc, size_t *steps, bool *loose)
+decide(const ro_procs *procs, const ro_lineage *lineage, const ro_proc *proc,
+       size_t *steps, bool *loose)
 {
     for (*steps = 0; *steps <= procs->len; (*steps)++) {
         if (proc->mark != RO_PROC_UNKNOWN) {

@@ -33,13 +33,13 @@ open_proc(void)
 {
     char self[24];
     char *end;
-    int fd = RO_SYS(OPEN,
-                    open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), -1);
+    int fd
+        = RO_SYS(OPEN, open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), -1);
     if (fd < 0) {
         return -1;
     }
-    ssize_t len = RO_SYS(
-        READLINKAT, readlinkat(fd, "self", self, sizeof(self) - 1), -1);
+    ssize_t len = RO_SYS(READLINKAT,
+                         readlinkat(fd, "self", self, sizeof(self) - 1), -1);
     if (len > 0) {
         self[len] = '\0';
         if (strtol(self, &end, 10) == (long)getpid() && *end == '\0') {
@@ -131,8 +131,8 @@ may_signal(const ro_ending *ending, const ro_proc *proc)
 static bool
 send(const ro_ending *ending, const ro_proc *proc, int number)
 {
-    int fd = (int)RO_SYS(PIDFD_OPEN,
-                         syscall(SYS_pidfd_open, proc->pid, 0), -1);
+    int fd
+        = (int)RO_SYS(PIDFD_OPEN, syscall(SYS_pidfd_open, proc->pid, 0), -1);
     bool sent = false;
     if (may_signal(ending, proc)) {
         if (fd >= 0) {
@@ -176,8 +176,8 @@ reap(const ro_ending *ending)
         const ro_proc *proc = &ending->now.list[i];
         if (proc->mark == RO_PROC_OURS && proc->dead
             && proc->ppid == ending->lineage.self) {
-            (void)RO_SYS(WAITPID,
-                         waitpid(proc->pid, NULL, WNOHANG | __WALL), -1);
+            (void)RO_SYS(WAITPID, waitpid(proc->pid, NULL, WNOHANG | __WALL),
+                         -1);
         }
     }
 }

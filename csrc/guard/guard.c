@@ -56,8 +56,8 @@ open_events(ro_guard *guard)
 static void
 start_clock(ro_guard *guard, const ro_guard_options *options)
 {
-    int first = options->deadline_ms > 0 ? options->deadline_ms
-                                         : RO_DEADLINE_MS;
+    int first
+        = options->deadline_ms > 0 ? options->deadline_ms : RO_DEADLINE_MS;
     int grace
         = options->grace_ms > 0 ? options->grace_ms : RO_DEADLINE_GRACE_MS;
     int64_t now = ro_clock_now();
@@ -73,8 +73,7 @@ static void
 adopt_orphans(ro_guard *guard)
 {
     if (guard->pid != 1
-        && RO_SYS(PRCTL, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), -1)
-               != 0) {
+        && RO_SYS(PRCTL, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), -1) != 0) {
         guard->degraded |= RO_GUARD_NO_REAPER;
     }
 }
@@ -147,8 +146,8 @@ undo(ro_guard *guard)
         (void)pthread_join(guard->finisher, NULL);
     }
     ro_ending_free(&guard->ending);
-    int fds[] = {guard->signal_fd, guard->cancel_fd, guard->stop_fd,
-                 guard->wake_fd};
+    int fds[]
+        = {guard->signal_fd, guard->cancel_fd, guard->stop_fd, guard->wake_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
         if (fds[i] >= 0) {
             (void)close(fds[i]);
@@ -235,8 +234,7 @@ bool
 ro_guard_set_deadline(ro_guard *guard, int ms)
 {
     pthread_mutex_lock(&guard->lock);
-    bool lowered
-        = ro_deadlines_lower(&guard->deadlines, ro_clock_now(), ms);
+    bool lowered = ro_deadlines_lower(&guard->deadlines, ro_clock_now(), ms);
     pthread_mutex_unlock(&guard->lock);
     if (lowered) {
         ro_guard_raise(guard->wake_fd);

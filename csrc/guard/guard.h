@@ -28,8 +28,8 @@ typedef struct ro_guard ro_guard;
 
 typedef enum ro_guard_code {
     RO_GUARD_OK = 0,
-    RO_GUARD_TWICE,         /* there is one, or was before a fork */
-    RO_GUARD_BAD_OPTION,    /* a time below 0 or a missing envelope */
+    RO_GUARD_TWICE,      /* there is one, or was before a fork */
+    RO_GUARD_BAD_OPTION, /* a time below 0 or a missing envelope */
     RO_GUARD_NO_MEMORY,
     RO_GUARD_NO_DESCRIPTOR, /* 0 to 2 not settled, no copy, no eventfd */
     RO_GUARD_NO_SIGNAL,

@@ -246,8 +246,7 @@ look(int proc_fd, const char *pid, ro_proc *out)
 {
     char stat[STAT_BYTES];
     ssize_t len = ro_proc_read(proc_fd, pid, "stat", stat, sizeof(stat));
-    return len > 0
-           && ro_proc_parse_stat(ro_slice_of(stat, (size_t)len), out);
+    return len > 0 && ro_proc_parse_stat(ro_slice_of(stat, (size_t)len), out);
 }
 
 bool
@@ -262,8 +261,7 @@ bool
 ro_proc_owner(int proc_fd, const char *pid, uid_t *uid, unsigned *depth)
 {
     char status[STATUS_BYTES];
-    ssize_t len
-        = ro_proc_read(proc_fd, pid, "status", status, sizeof(status));
+    ssize_t len = ro_proc_read(proc_fd, pid, "status", status, sizeof(status));
     return len > 0
            && ro_proc_parse_status(ro_slice_of(status, (size_t)len), uid,
                                    depth);
@@ -307,10 +305,9 @@ ro_procs_read(ro_procs *procs, int proc_fd)
         return false;
     }
     for (;;) {
-        long got = RO_SYS(GETDENTS64,
-                          syscall(SYS_getdents64, proc_fd, buffer,
-                                  sizeof(buffer)),
-                          -1);
+        long got = RO_SYS(
+            GETDENTS64,
+            syscall(SYS_getdents64, proc_fd, buffer, sizeof(buffer)), -1);
         if (got < 0 && errno == EINTR) {
             continue;
         }

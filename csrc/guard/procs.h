@@ -19,7 +19,7 @@ typedef struct ro_proc {
     uint64_t start; /* clock ticks after boot: with pid it is an identity */
     pid_t pid;
     pid_t ppid;
-    bool dead; /* zombie with no thread left */
+    bool dead;         /* zombie with no thread left */
     ro_proc_mark mark; /* by guard/descendants.h */
 } ro_proc;
 

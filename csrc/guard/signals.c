@@ -52,8 +52,8 @@ ro_signals_install(ro_signals *signals, int fd)
 {
     *signals = (ro_signals){0};
     atomic_store(&ro_guard_signal_target.fd, fd);
-    struct sigaction action = {.sa_handler = on_signal,
-                               .sa_flags = SA_RESTART};
+    struct sigaction action
+        = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     (void)sigemptyset(&action.sa_mask);
     for (int i = 0; i < RO_SIGNALS; i++) {
         struct sigaction *before = &signals->before[i];

@@ -45,7 +45,7 @@ void ro_fault_set(ro_sys call, size_t nth, int error, bool sticky);
 /* Calls of that kind since the last ro_fault_set. */
 size_t ro_fault_count(ro_sys call);
 
-#define RO_SYS(name, call, failed)                                          \
+#define RO_SYS(name, call, failed)                                            \
     (ro_fault_hit(RO_SYS_##name) ? (failed) : (call))
 
 #else

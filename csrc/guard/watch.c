@@ -52,8 +52,8 @@ act(ro_guard *guard, ro_due due)
         ro_guard_raise(guard->cancel_fd);
         break;
     case RO_DUE_END:
-        (void)ro_guard_claim(
-            guard, 1, ro_slice_of(guard->timeout, guard->timeout_len));
+        (void)ro_guard_claim(guard, 1,
+                             ro_slice_of(guard->timeout, guard->timeout_len));
         break;
     case RO_DUE_TAKEOVER:
     case RO_DUE_HOOK:
@@ -85,9 +85,9 @@ ro_guard_watcher(void *arg)
         bool woken = lower_event(guard->wake_fd);
         bool signalled = lower_event(guard->signal_fd);
         if (signalled) {
-            (void)ro_guard_claim(guard, 130,
-                                 ro_slice_of(guard->interrupted,
-                                             guard->interrupted_len));
+            (void)ro_guard_claim(
+                guard, 130,
+                ro_slice_of(guard->interrupted, guard->interrupted_len));
         }
         if (ready != 0 && !woken && !signalled) {
             ro_clock_nap(NAP_MS);
