@@ -111,9 +111,18 @@ ro_exchange *ro_exchange_new(ro_session *session, uint64_t ticket,
 void ro_exchange_free(ro_exchange *exchange);
 void ro_exchange_start(void *exchange);
 
+/* Free what is replied and will not be called again. */
+void ro_exchange_settle(ro_exchange *exchange);
+void ro_exchange_stop_timer(ro_exchange *exchange, ro_timer **timer);
+/* Submit to the exchange's URL; fails the exchange when that fails. */
+void ro_exchange_send(ro_exchange *exchange, const char *method,
+                      const ro_header_list *headers, ro_slice body,
+                      bool has_body);
+
 /* ---- ends: exactly one reply ---- */
 
 void ro_exchange_reply(ro_exchange *exchange, long status, ro_slice body);
+void ro_exchange_reply_json(ro_exchange *exchange, ro_slice body);
 /* A JSON-RPC error with the request's id; for the call records code. reason
  * is static text, noted for the server during discovery. */
 void ro_exchange_fail(ro_exchange *exchange, ro_code code,

@@ -1,0 +1,207 @@
+"""The httpx face of the C sessions: what DCode's connections get as `httpx_client_factory`.
+
+Each request of the SDK becomes one exchange in C (`csrc/net/session.h`) and ends in one response
+that the SDK can read; a JSON-RPC request never ends in an exception here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from deepagents_ro import _mcpro
+from deepagents_ro.route import route_to
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+# Redirects that one session may follow; each stays on the endpoint's origin.
+MAX_REDIRECTS = 5
+HTTP_TRANSPORTS = ("streamable_http", "http", "streamable-http")
+
+
+class Exchanges:
+    """Tickets of the requests under way on one `Call`, on one event loop."""
+
+    def __init__(self, call: _mcpro.Call, loop: asyncio.AbstractEventLoop) -> None:
+        self.call = call
+        self.recorded = asyncio.Event()
+        """Set once the wire has settled the outcome of the one call."""
+        self._loop = loop
+        self._tickets = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[httpx.Response]] = {}
+        self._refreshes = 0
+        self._quiet = asyncio.Event()
+        loop.add_reader(call.fileno(), self._drain)
+
+    def _drain(self) -> None:
+        for ticket, status, headers, body in self.call.poll():
+            waiter = self._waiting.pop(ticket, None)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(httpx.Response(status, headers=headers, content=body))
+        if self.call.outcome() is not None:
+            self.recorded.set()
+
+    async def send(self, session: _mcpro.Session, request: httpx.Request) -> httpx.Response:
+        """Hand one request to C and wait for its one reply."""
+        body = await request.aread()
+        ticket = next(self._tickets)
+        waiter: asyncio.Future[httpx.Response] = self._loop.create_future()
+        self._waiting[ticket] = waiter
+        url = str(request.url.copy_with(userinfo=b"", fragment=None))
+        try:
+            session.submit(ticket, request.method, url, request.headers.raw, body or None)
+            return await waiter
+        finally:
+            self._waiting.pop(ticket, None)
+
+    def complete(self, server: str, connection: dict[str, Any]) -> None:
+        """Put one resolved connection of DCode on the C transport, in place.
+
+        A connection that the transport cannot take (a SOCKS proxy, say) gets a factory that
+        raises, so that this server alone fails to load.
+        """
+        if connection["transport"] in HTTP_TRANSPORTS:
+            connection["httpx_client_factory"] = self._factory(server, connection["url"])
+
+    def _factory(self, server: str, url: str) -> Callable[..., httpx.AsyncClient]:
+        def make(
+            headers: dict[str, str] | None = None,
+            timeout: httpx.Timeout | None = None,
+            auth: httpx.Auth | None = None,
+        ) -> httpx.AsyncClient:
+            route = route_to(url, os.environ)
+            session = self.call.session(
+                server, route.url, route.proxy, route.cafile, route.capath, auth is not None
+            )
+            return SessionClient(
+                self,
+                headers=headers,
+                timeout=timeout,
+                auth=None if auth is None else TrackedAuth(auth, self),
+                transport=SessionTransport(self, session),
+                trust_env=False,
+            )
+
+        return make
+
+    def refresh_started(self) -> None:
+        self._refreshes += 1
+        self._quiet.clear()
+
+    def refresh_ended(self) -> None:
+        self._refreshes -= 1
+        if self._refreshes == 0:
+            self._quiet.set()
+
+    async def settle_auth(self) -> None:
+        """Wait until no token refresh is under way (the guard's end does not wait)."""
+        if self._refreshes:
+            await self._quiet.wait()
+
+
+class SessionTransport(httpx.AsyncBaseTransport):
+    """One MCP session's requests, answered by C."""
+
+    def __init__(self, exchanges: Exchanges, session: _mcpro.Session) -> None:
+        self._exchanges = exchanges
+        self._session = session
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._exchanges.send(self._session, request)
+        response.request = request
+        return response
+
+
+class TrackedAuth(httpx.Auth):
+    """DCode's own provider, with its extra requests counted while they run."""
+
+    requires_response_body = True
+
+    def __init__(self, auth: httpx.Auth, exchanges: Exchanges) -> None:
+        self._auth = auth
+        self._exchanges = exchanges
+
+    async def async_auth_flow(self, request: httpx.Request) -> Any:  # noqa: ANN401
+        flow = self._auth.async_auth_flow(request)
+        refreshing = False
+        try:
+            outgoing = await anext(flow)
+            while True:
+                if outgoing is not request and not refreshing:
+                    refreshing = True
+                    self._exchanges.refresh_started()
+                elif outgoing is request and refreshing:
+                    refreshing = False
+                    self._exchanges.refresh_ended()
+                response = yield outgoing
+                if self._auth.requires_response_body:
+                    await response.aread()
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+            if refreshing:
+                self._exchanges.refresh_ended()
+
+    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, Any, None]:
+        raise RuntimeError("the sessions are asynchronous")
+
+
+class SessionClient(httpx.AsyncClient):
+    """An `AsyncClient` whose JSON-RPC requests never raise and never end in a bare status.
+
+    Redirects that the SDK follows itself (same origin, same method) pass; every other one, a
+    challenge that the auth flow could not settle, and whatever that flow raises, is answered here.
+    """
+
+    def __init__(self, exchanges: Exchanges, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(**kwargs)
+        self._exchanges = exchanges
+        self._redirects = 0
+        self._broken = False
+
+    async def send(self, request: httpx.Request, **kwargs: Any) -> httpx.Response:  # noqa: ANN401
+        if self._broken:
+            return self._refuse(request)
+        try:
+            response = await super().send(request, **kwargs)
+        except Exception:  # noqa: BLE001 - an auth flow may raise anything; the SDK must not see it
+            return self._refuse(request)
+        if response.status_code < 300 or request.method != "POST":
+            return response
+        if response.has_redirect_location and self._follows(response):
+            return response
+        return self._refuse(request)
+
+    def _follows(self, response: httpx.Response) -> bool:
+        from mcp.shared._httpx_utils import next_request_within_origin
+
+        self._redirects += 1
+        return (
+            self._redirects <= MAX_REDIRECTS
+            and next_request_within_origin(response) is not None
+        )
+
+    def _refuse(self, request: httpx.Request) -> httpx.Response:
+        """The answer to a request that failed above the wire."""
+        try:
+            identity = _mcpro.json_raw(request.content, "id", max_bytes=len(request.content))
+        except _mcpro.JSONError:
+            identity = None
+        if identity is None:
+            self._broken = True
+            return httpx.Response(202, request=request)
+        return httpx.Response(
+            200,
+            headers={"content-type": "application/json"},
+            content=b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32603,"message":'
+            b'"The request failed."}}' % identity,
+            request=request,
+        )
