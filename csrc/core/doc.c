@@ -4,8 +4,6 @@
 #include <pthread.h>
 
 #include "core/alloc.h"
-#include "core/json.h"
-#include "core/json_text.h"
 
 /* Guards the error position that every cJSON parse writes. */
 static pthread_mutex_t cjson_parse_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -17,42 +15,6 @@ parse(ro_slice document)
     cJSON *tree = cJSON_ParseWithLength(document.ptr, document.len);
     (void)pthread_mutex_unlock(&cjson_parse_lock);
     return tree;
-}
-
-static bool
-holds_nul(ro_slice raw)
-{
-    const char *ptr = raw.ptr + 1;
-    const char *end = raw.ptr + raw.len - 1;
-    while (ptr < end) {
-        char bytes[4];
-        if (ro_json_read_char(&ptr, bytes) == 1 && bytes[0] == '\0') {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Both readers keep the order of members, so they can be walked in step.
- * False when they do not count the same number. */
-static bool
-drop_nul_keys(cJSON *tree, ro_slice object)
-{
-    cJSON *child = tree->child;
-    ro_json_iter iter = ro_json_iter_of(object);
-    ro_slice key;
-    ro_slice value;
-    while (ro_json_next_member(&iter, &key, &value)) {
-        if (child == NULL) {
-            return false;
-        }
-        cJSON *next = child->next;
-        if (holds_nul(key)) {
-            cJSON_Delete(cJSON_DetachItemViaPointer(tree, child));
-        }
-        child = next;
-    }
-    return child == NULL;
 }
 
 static ro_doc_value
@@ -72,8 +34,8 @@ ro_doc_lookup(ro_slice object, const char *const *names, size_t count,
               ro_doc_value *values)
 {
     cJSON *tree = parse(object);
-    ro_doc_code code = RO_DOC_REFUSED;
-    if (cJSON_IsObject(tree) && drop_nul_keys(tree, object)) {
+    ro_doc_code code = tree == NULL ? RO_DOC_NO_MEMORY : RO_DOC_REFUSED;
+    if (cJSON_IsObject(tree)) {
         for (size_t i = 0; i < count; i++) {
             values[i] = value_of(
                 cJSON_GetObjectItemCaseSensitive(tree, names[i]));

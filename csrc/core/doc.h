@@ -13,7 +13,7 @@
 
 typedef enum ro_doc_code {
     RO_DOC_OK = 0,
-    RO_DOC_REFUSED, /* cJSON does not read what the scanner has read */
+    RO_DOC_REFUSED, /* cJSON does not see an object */
     RO_DOC_TOO_LARGE,
     RO_DOC_NO_MEMORY,
 } ro_doc_code;
@@ -25,11 +25,10 @@ typedef enum ro_doc_value {
     RO_DOC_OTHER,
 } ro_doc_value;
 
-/* What cJSON reads under each of names (exact case) in a valid object that
- * has no duplicate keys. Members whose key holds a NUL are left out: cJSON
- * ends the key there and would take it for another. cJSON does not tell a
- * document that it refuses from memory that it did not get: both are
- * RO_DOC_REFUSED. values has room for count. */
+/* What cJSON reads under each of names (exact case) in a valid flat object
+ * of literals, whose keys hold no NUL (cJSON ends a key there and would take
+ * it for another). values has room for count. cJSON does not tell why it
+ * refuses; of such an object there is nothing to refuse but memory. */
 ro_doc_code ro_doc_lookup(ro_slice object, const char *const *names,
                           size_t count, ro_doc_value *values);
 

@@ -6,8 +6,9 @@
  * and no key is duplicated anywhere in the entry after unescaping. title and
  * unknown keys do not matter.
  *
- * The scanner judges; cJSON then reads the same annotations, and if the two
- * do not see the same hints the entry is refused. Thread safe.
+ * The scanner judges; what it would allow cJSON reads once more, and if the
+ * two do not see the same hints the entry is refused. Thread safe. Memory
+ * beside the scanner's is a few KiB, whatever the entry's size.
  */
 #ifndef RO_CORE_HINTS_H
 #define RO_CORE_HINTS_H

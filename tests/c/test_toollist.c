@@ -1,0 +1,275 @@
+/* Reducing a tools/list answer, and the cursors that were seen. */
+#include "check.h"
+
+#include "core/alloc.h"
+#include "core/json.h"
+#include "core/toollist.h"
+
+#define PAGE(result) "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":" result "}"
+#define TOOLS(entries) PAGE("{\"tools\":[" entries "]}")
+
+typedef struct seen {
+    size_t count;
+    size_t stop_at; /* 0 never */
+    char last[256];
+} seen;
+
+static bool
+see(void *arg, ro_slice entry)
+{
+    seen *to = arg;
+    to->count++;
+    CHECK(entry.len < sizeof(to->last));
+    memcpy(to->last, entry.ptr, entry.len);
+    to->last[entry.len] = '\0';
+    return to->count != to->stop_at;
+}
+
+static ro_list_code
+reduce_with(const char *message, const char *tool, seen *to, ro_list *list,
+            ro_buf *out)
+{
+    const ro_json_limits limits = {1u << 20, 64, true};
+    const ro_list_query query = {
+        ro_slice_str("s_"), ro_slice_str(tool), 5, see, to,
+    };
+    ro_slice bytes = ro_slice_str(message);
+    CHECK(ro_json_validate(bytes, &limits, NULL) == RO_JSON_OK);
+    return ro_list_reduce(bytes, &query, list, out);
+}
+
+static ro_list_code
+code_of(const char *message)
+{
+    seen to = {0, 0, ""};
+    ro_list list;
+    ro_buf out;
+    ro_buf_init(&out, 4096);
+    ro_list_code code = reduce_with(message, "s_t", &to, &list, &out);
+    if (code != RO_LIST_OK) {
+        CHECK(out.len == 0 && to.count == 0 && list.id.len == 0);
+    }
+    ro_buf_free(&out);
+    return code;
+}
+
+/* Whether tool's page is `want` with so many entries kept. */
+static bool
+reduces(const char *message, const char *tool, size_t kept, const char *want)
+{
+    seen to = {0, 0, ""};
+    ro_list list;
+    ro_buf out;
+    ro_buf_init(&out, 4096);
+    bool good = reduce_with(message, tool, &to, &list, &out) == RO_LIST_OK
+                && list.kept == kept && to.count == kept
+                && ro_slice_equal(list.id, ro_slice_str("3"))
+                && ro_slice_equal(ro_buf_slice(&out), ro_slice_str(want));
+    if (!good) {
+        fprintf(stderr, "got %.*s\n", (int)out.len, out.data);
+    }
+    ro_buf_free(&out);
+    return good;
+}
+
+static void
+test_keeps(void)
+{
+    CHECK(reduces(TOOLS(""), "s_t", 0, TOOLS("")));
+    CHECK(reduces(TOOLS(" { \"name\" : \"t\" , \"x\" : 1.10 } "), "s_t", 1,
+                  TOOLS("{ \"name\" : \"t\" , \"x\" : 1.10 }")));
+    CHECK(reduces(TOOLS("{\"name\":\"a\"},{\"name\":\"t\"},{\"name\":\"b\"}"),
+                  "s_t", 1, TOOLS("{\"name\":\"t\"}")));
+    /* twice, alike or not: the caller sees both */
+    CHECK(reduces(TOOLS("{\"name\":\"t\"},{\"name\":\"t\"}"), "s_t", 2,
+                  TOOLS("{\"name\":\"t\"},{\"name\":\"t\"}")));
+    CHECK(reduces(TOOLS("{\"name\":\"\\u0074\",\"x\":1}"), "s_t", 1,
+                  TOOLS("{\"name\":\"\\u0074\",\"x\":1}")));
+    /* the last member counts */
+    CHECK(reduces(TOOLS("{\"name\":\"t\",\"name\":\"u\"},"
+                        "{\"name\":\"u\",\"nam\\u0065\":\"t\"}"),
+                  "s_t", 1, TOOLS("{\"name\":\"u\",\"nam\\u0065\":\"t\"}")));
+    /* near misses */
+    CHECK(reduces(TOOLS("{\"name\":\"T\"},{\"name\":\"t \"},{\"name\":\"\"},"
+                        "{\"name\":\"s_t\"},{\"name\":\"t\\u0000\"},"
+                        "{\"name\":[\"t\"]},{\"name\":null},{\"Name\":\"t\"},"
+                        "{},{\"x\":{\"name\":\"t\"}}"),
+                  "s_t", 0, TOOLS("")));
+    CHECK(reduces(TOOLS("{\"name\":\"\"}"), "s_", 1,
+                  TOOLS("{\"name\":\"\"}")));
+    CHECK(reduces(TOOLS("{\"name\":\"t\"}"), "s", 0, TOOLS("")));
+    CHECK(reduces(TOOLS("{\"name\":\"t\"}"), "x_t", 0, TOOLS("")));
+    CHECK(reduces(TOOLS("5,\"t\",null,[{\"name\":\"t\"}],{\"name\":\"t\"}"),
+                  "s_t", 1, TOOLS("{\"name\":\"t\"}")));
+    /* a poisoned sibling hides nothing */
+    CHECK(reduces(TOOLS("{\"name\":5,\"title\":5,\"inputSchema\":null},"
+                        "{\"name\":\"t\"}"),
+                  "s_t", 1, TOOLS("{\"name\":\"t\"}")));
+    /* every object */
+    CHECK(reduces(TOOLS("{\"name\":\"a\"},5,{},{\"name\":null}"), "", 3,
+                  TOOLS("{\"name\":\"a\"},{},{\"name\":null}")));
+}
+
+static void
+test_members(void)
+{
+    CHECK(reduces(PAGE("{\"_meta\":{},\"tools\":[],\"x\":1,"
+                       "\"nextCursor\":\"\\u0061\"}"),
+                  "s_t", 0,
+                  PAGE("{\"tools\":[],\"nextCursor\":\"\\u0061\"}")));
+    CHECK(reduces(PAGE("{\"nextCursor\":null,\"tools\":[]}"), "s_t", 0,
+                  PAGE("{\"tools\":[],\"nextCursor\":null}")));
+    CHECK(reduces(PAGE("{\"nextCursor\":5,\"tools\":[]}"), "s_t", 0,
+                  PAGE("{\"tools\":[],\"nextCursor\":5}")));
+    CHECK(reduces(" { \"id\" : 3 , \"jsonrpc\" : \"2.0\" , \"extra\" : 1 ,"
+                  " \"result\" : { \"tools\" : [ ] } } ",
+                  "s_t", 0, TOOLS("")));
+}
+
+static void
+test_refusals(void)
+{
+    CHECK(code_of(TOOLS("")) == RO_LIST_OK);
+    CHECK(code_of("[]") == RO_LIST_MALFORMED);
+    CHECK(code_of("{}") == RO_LIST_MALFORMED);
+    CHECK(code_of("{\"jsonrpc\":\"2.0\",\"id\":3,\"error\":{\"code\":1,"
+                  "\"message\":\"m\"}}")
+          == RO_LIST_MALFORMED);
+    CHECK(code_of(PAGE("null")) == RO_LIST_MALFORMED);
+    CHECK(code_of(PAGE("[]")) == RO_LIST_MALFORMED);
+    CHECK(code_of(PAGE("{}")) == RO_LIST_MALFORMED);
+    CHECK(code_of(PAGE("{\"tools\":null}")) == RO_LIST_MALFORMED);
+    CHECK(code_of(PAGE("{\"tools\":{}}")) == RO_LIST_MALFORMED);
+    CHECK(code_of(PAGE("{\"tools\":[],\"tools\":[]}")) == RO_LIST_MALFORMED);
+    CHECK(code_of(PAGE("{\"tools\":[],\"t\\u006fols\":[]}"))
+          == RO_LIST_MALFORMED);
+    CHECK(code_of(PAGE("{\"tools\":[],\"nextCursor\":\"a\","
+                       "\"nextCursor\":\"a\"}"))
+          == RO_LIST_MALFORMED);
+    CHECK(code_of("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"tools\":[]},"
+                  "\"result\":{\"tools\":[]}}")
+          == RO_LIST_MALFORMED);
+    /* depth 5 counted from the entry, of any entry, kept or not */
+    CHECK(code_of(TOOLS("{\"a\":[[[[]]]]}")) == RO_LIST_OK);
+    CHECK(code_of(TOOLS("{\"a\":[[[[[]]]]]}")) == RO_LIST_TOO_DEEP);
+    CHECK(code_of(TOOLS("{\"name\":\"t\"},[[[[[[]]]]]]"))
+          == RO_LIST_TOO_DEEP);
+    CHECK(code_of(TOOLS("{\"a\":\"[[[[[[[[[\\\"[[[[[\"}")) == RO_LIST_OK);
+    CHECK(code_of(TOOLS("{\"a\":\"\\\\\",\"b\":[[[[[]]]]]}"))
+          == RO_LIST_TOO_DEEP);
+}
+
+static void
+test_list(void)
+{
+    seen to = {0, 0, ""};
+    ro_list list;
+    ro_buf out;
+    ro_buf_init(&out, 4096);
+    const char *message = PAGE("{\"tools\":[5,{\"name\":\"t\"},"
+                               "{\"name\":\"u\"}],\"nextCursor\":\"n\"}");
+    CHECK(reduce_with(message, "s_t", &to, &list, &out) == RO_LIST_OK);
+    CHECK(list.entries == 3 && list.kept == 1 && list.not_objects == 1);
+    CHECK(ro_slice_equal(list.next_cursor, ro_slice_str("\"n\"")));
+    CHECK(strcmp(to.last, "{\"name\":\"t\"}") == 0);
+    /* what was in the buffer stays */
+    size_t len = out.len;
+    to.count = 0;
+    to.stop_at = 1;
+    CHECK(reduce_with(message, "", &to, &list, &out) == RO_LIST_STOPPED);
+    CHECK(out.len == len && to.count == 1 && list.kept == 0);
+    const char *const no_page[] = {"\"\"", "null", "7", "[\"a\"]"};
+    for (size_t i = 0; i < sizeof(no_page) / sizeof(no_page[0]); i++) {
+        char text[128];
+        (void)snprintf(text, sizeof(text),
+                       PAGE("{\"tools\":[],\"nextCursor\":%s}"), no_page[i]);
+        CHECK(reduce_with(text, "", &to, &list, &out) == RO_LIST_OK);
+        CHECK(list.next_cursor.len == 0);
+    }
+    ro_buf_free(&out);
+    ro_buf_init(&out, 60);
+    to.stop_at = 0;
+    CHECK(reduce_with(message, "", &to, &list, &out) == RO_LIST_TOO_LARGE);
+    CHECK(out.len == 0);
+    ro_buf_free(&out);
+    const ro_list_query no_callback = {
+        ro_slice_of(NULL, 0), ro_slice_str("t"), 64, NULL, NULL,
+    };
+    ro_buf_init(&out, 4096);
+    CHECK(ro_list_reduce(ro_slice_str(message), &no_callback, &list, &out)
+          == RO_LIST_OK);
+    CHECK(list.kept == 1);
+    ro_buf_free(&out);
+}
+
+static void
+test_cursors(void)
+{
+    ro_cursors cursors = {.count = 0};
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"a\"")) == RO_CURSOR_NEW);
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"b\"")) == RO_CURSOR_NEW);
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"ab\"")) == RO_CURSOR_NEW);
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"a\\u0000\""))
+          == RO_CURSOR_NEW);
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"\"")) == RO_CURSOR_NEW);
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"a\""))
+          == RO_CURSOR_REPEATED);
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"\\u0061\""))
+          == RO_CURSOR_REPEATED);
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"\xc3\xa4\""))
+          == RO_CURSOR_NEW);
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"\\u00E4\""))
+          == RO_CURSOR_REPEATED);
+    for (unsigned i = (unsigned)cursors.count; i < RO_MAX_PAGES; i++) {
+        char raw[16];
+        (void)snprintf(raw, sizeof(raw), "\"page-%u\"", i);
+        CHECK(ro_cursors_add(&cursors, ro_slice_str(raw)) == RO_CURSOR_NEW);
+    }
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"z\""))
+          == RO_CURSOR_TOO_MANY);
+    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"a\""))
+          == RO_CURSOR_REPEATED);
+    CHECK(cursors.count == RO_MAX_PAGES);
+}
+
+#ifdef RO_TEST_ALLOC
+static void
+test_no_memory(void)
+{
+    const ro_slice message = ro_slice_str(
+        PAGE("{\"tools\":[{\"name\":\"t\"},{\"name\":\"u\"}],"
+             "\"nextCursor\":\"n\"}"));
+    const ro_list_query query = {.max_depth = 64};
+    size_t live = ro_alloc_live();
+    size_t nth = 0;
+    bool done = false;
+    while (!done && nth < 100) {
+        ro_list list;
+        ro_buf out;
+        ro_buf_init(&out, 4096);
+        ro_alloc_fail_at(++nth, 0);
+        ro_list_code code = ro_list_reduce(message, &query, &list, &out);
+        done = ro_alloc_count() < nth;
+        CHECK(code == (done ? RO_LIST_OK : RO_LIST_NO_MEMORY));
+        CHECK(done == (out.len > 0));
+        ro_buf_free(&out);
+        CHECK(ro_alloc_live() == live);
+    }
+    CHECK(done && nth > 1);
+    ro_alloc_fail_at(0, 0);
+}
+#endif
+
+int
+main(void)
+{
+    test_keeps();
+    test_members();
+    test_refusals();
+    test_list();
+    test_cursors();
+#ifdef RO_TEST_ALLOC
+    test_no_memory();
+#endif
+    return check_end();
+}
