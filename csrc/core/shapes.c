@@ -178,6 +178,12 @@ static const shape shapes[] = {
 
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
+const char *
+ro_shapes_prefix(size_t index)
+{
+    return index < SHAPES ? shapes[index].prefix : NULL;
+}
+
 /* ---- what a match is ---- */
 
 /* A prefix begins a word: "disk-sk-1" holds none. */

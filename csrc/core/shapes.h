@@ -20,4 +20,7 @@ void ro_shapes_search(ro_slice text,
                       void (*found)(void *context, size_t first, size_t end),
                       void *context);
 
+/* The prefixes of the table in its order, NULL behind the last. */
+const char *ro_shapes_prefix(size_t index);
+
 #endif
