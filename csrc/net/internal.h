@@ -187,6 +187,10 @@ ro_net_code ro_net_map(const ro_flight *flight, CURLcode code);
 /* worker.c. Any thread. push takes over nothing; it refuses when the net is
  * closing. */
 ro_net_code ro_net_push(ro_net *net, ro_command *command, unsigned todo);
+/* Worker: call the functions at the head of the queue, up to a transfer. */
+void ro_net_obey_runs(ro_net *net);
+/* The queue is empty and the net is not closing. */
+bool ro_net_is_idle(ro_net *net);
 ro_command *ro_net_peek_locked(ro_net *net);
 ro_command *ro_net_pop_locked(ro_net *net, unsigned *todo);
 

@@ -176,7 +176,10 @@ wait_for_command(ro_net *net, int64_t wait_ms)
     return there;
 }
 
-/* Takes the first command when it is the submission that was expected. */
+/* Takes the first command when it is the submission that was expected.
+ * Functions that wait before it are called: one of them may submit it. They
+ * run inside libcurl's callback, which is fine for what they can do here
+ * (submit, cancel, timers: all of it queued). */
 static ro_transfer *
 take_expected(ro_flight *flight)
 {
@@ -184,6 +187,7 @@ take_expected(ro_flight *flight)
     ro_transfer *transfer = NULL;
     unsigned todo = 0;
 
+    ro_net_obey_runs(net);
     pthread_mutex_lock(&net->lock);
     ro_command *command = ro_net_peek_locked(net);
     if (command != NULL && command->todo == RO_DO_SUBMIT && !net->closing
@@ -197,11 +201,14 @@ take_expected(ro_flight *flight)
 bool
 ro_warm_hold(ro_flight *flight, int local_port)
 {
-    if (!is_alone(flight)
-        || !wait_for_command(flight->net, patience(flight))) {
-        return false;
-    }
-    ro_transfer *transfer = take_expected(flight);
+    ro_transfer *transfer = NULL;
+    do {
+        if (!is_alone(flight)
+            || !wait_for_command(flight->net, patience(flight))) {
+            return false;
+        }
+        transfer = take_expected(flight);
+    } while (transfer == NULL && ro_net_is_idle(flight->net));
     if (transfer == NULL) {
         return false;
     }

@@ -106,6 +106,42 @@ ro_net_run(ro_net *net, void (*fn)(void *ctx), void *ctx)
     return code;
 }
 
+static void
+call(ro_command *command)
+{
+    run_command *run = (run_command *)command;
+    run->fn(run->ctx);
+    ro_free(run);
+}
+
+void
+ro_net_obey_runs(ro_net *net)
+{
+    for (;;) {
+        unsigned todo = 0;
+        ro_command *command = NULL;
+        pthread_mutex_lock(&net->lock);
+        if (net->first != NULL && net->first->todo == RO_DO_RUN
+            && !net->closing) {
+            command = ro_net_pop_locked(net, &todo);
+        }
+        pthread_mutex_unlock(&net->lock);
+        if (command == NULL) {
+            return;
+        }
+        call(command);
+    }
+}
+
+bool
+ro_net_is_idle(ro_net *net)
+{
+    pthread_mutex_lock(&net->lock);
+    bool idle = net->first == NULL && !net->closing;
+    pthread_mutex_unlock(&net->lock);
+    return idle;
+}
+
 /* True when the net is closing and nothing is left to do. */
 static bool
 obey(ro_net *net)
@@ -120,9 +156,7 @@ obey(ro_net *net)
             return closing;
         }
         if (todo == RO_DO_RUN) {
-            run_command *run = (run_command *)command;
-            run->fn(run->ctx);
-            ro_free(run);
+            call(command);
             continue;
         }
         ro_transfer *transfer = (ro_transfer *)command;
