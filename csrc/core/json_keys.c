@@ -159,8 +159,8 @@ static bool
 grow(ro_json_keys *keys, const char *rest)
 {
     /* A key costs four bytes at least: {"": or "":1 and a comma. */
-    size_t most = keys->count
-                  + (size_t)(keys->doc.ptr + keys->doc.len - rest) / 4 + 1;
+    size_t most
+        = keys->count + (size_t)(keys->doc.ptr + keys->doc.len - rest) / 4 + 1;
     size_t cap = (size_t)keys->cap * 2 < most ? (size_t)keys->cap * 2 : most;
     size_t slot_count = cap + cap / 2;
 
@@ -187,8 +187,7 @@ grow(ro_json_keys *keys, const char *rest)
 }
 
 ro_json_code
-ro_json_keys_add(ro_json_keys *keys, uint32_t base, ro_slice raw,
-                 bool escaped)
+ro_json_keys_add(ro_json_keys *keys, uint32_t base, ro_slice raw, bool escaped)
 {
     uint64_t wide = hash_text(keys->seed, raw, escaped);
     /* The base keeps one name in many nested objects from colliding. */

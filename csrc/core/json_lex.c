@@ -268,7 +268,8 @@ static bool
 begins(const ro_json_lexer *lex, const char *text)
 {
     size_t len = strlen(text);
-    return (size_t)(lex->end - lex->ptr) >= len && memcmp(lex->ptr, text, len) == 0;
+    return (size_t)(lex->end - lex->ptr) >= len
+           && memcmp(lex->ptr, text, len) == 0;
 }
 
 bool
@@ -276,5 +277,6 @@ ro_json_lex_refuse(ro_json_lexer *lex)
 {
     bool number = *lex->ptr == '+' || *lex->ptr == '.' || begins(lex, "NaN")
                   || begins(lex, "Infinity");
-    return ro_json_lex_fail(lex, number ? RO_JSON_NUMBER : RO_JSON_SYNTAX, lex->ptr);
+    return ro_json_lex_fail(lex, number ? RO_JSON_NUMBER : RO_JSON_SYNTAX,
+                            lex->ptr);
 }

@@ -158,8 +158,7 @@ scan_token(ro_json_scan *s, ro_json_token *token)
         return *s->lexer.ptr == ']' ? close_container(s)
                                     : scan_value(s, token);
     case WANT_FIRST_KEY:
-        return *s->lexer.ptr == '}' ? close_container(s)
-                                    : scan_key(s, token);
+        return *s->lexer.ptr == '}' ? close_container(s) : scan_key(s, token);
     case WANT_KEY:
         return scan_key(s, token);
     default:

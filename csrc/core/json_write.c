@@ -92,8 +92,7 @@ write_wide(ro_buf *out, const char **ptr, const char *end)
     }
     code -= 0x10000;
     done = write_unit(out, 0xd800 + (code >> 10 & 0x3ff));
-    return done == RO_BUF_OK ? write_unit(out, 0xdc00 + (code & 0x3ff))
-                             : done;
+    return done == RO_BUF_OK ? write_unit(out, 0xdc00 + (code & 0x3ff)) : done;
 }
 
 static inline bool

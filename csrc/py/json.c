@@ -304,8 +304,7 @@ frame_add(frame *top, PyObject *value)
 
 /* One token: 0, or -1, with an exception unless a key came twice. */
 static int
-build_token(builder *b, frames *f, const ro_json_token *token,
-            PyObject **root)
+build_token(builder *b, frames *f, const ro_json_token *token, PyObject **root)
 {
     char first = *token->raw.ptr;
     PyObject *value = NULL;
@@ -529,8 +528,7 @@ raw_member(PyObject *module, const document *doc, ro_slice name)
     iter = ro_json_iter_of(root);
     while (ro_json_next_member(&iter, &key, &value)) {
         if (ro_json_string_is(key, name)) {
-            return PyBytes_FromStringAndSize(value.ptr,
-                                             (Py_ssize_t)value.len);
+            return PyBytes_FromStringAndSize(value.ptr, (Py_ssize_t)value.len);
         }
     }
     Py_RETURN_NONE;
@@ -554,8 +552,7 @@ json_raw(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     name = PyUnicode_AsUTF8AndSize(key, &name_len);
-    if (name == NULL
-        || document_open(&doc, data, max_bytes, max_depth) < 0) {
+    if (name == NULL || document_open(&doc, data, max_bytes, max_depth) < 0) {
         return NULL;
     }
     value = raw_member(module, &doc, ro_slice_of(name, (size_t)name_len));
@@ -563,18 +560,15 @@ json_raw(PyObject *module, PyObject *args, PyObject *kwargs)
     return value;
 }
 
-#define METHOD(name)                                                        \
-    {                                                                       \
-        #name, (PyCFunction)(void (*)(void))name,                           \
-            METH_VARARGS | METH_KEYWORDS, name##_doc                        \
+#define METHOD(name)                                                          \
+    {                                                                         \
+#name, (PyCFunction)(void (*)(void))name,                             \
+            METH_VARARGS | METH_KEYWORDS, name##_doc                          \
     }
 
 static PyMethodDef json_methods[] = {
-    METHOD(json_loads),
-    METHOD(json_check),
-    METHOD(json_minify),
-    METHOD(json_raw),
-    {NULL, NULL, 0, NULL},
+    METHOD(json_loads), METHOD(json_check),    METHOD(json_minify),
+    METHOD(json_raw),   {NULL, NULL, 0, NULL},
 };
 
 int
