@@ -15,6 +15,7 @@ from servers.raw_server import READ_ONLY_TOOL, RawServer, Request, Wire, http, r
 
 Make = Callable[..., RawServer]
 CANARY = "Canary+7/x=Zq9 tail~end"
+URL_CANARY = "Canary-7.x_Zq9.tail~end"  # the same in a URL as anywhere else
 MARK = "<redacted-secret>"
 
 
@@ -52,7 +53,7 @@ PLACES: dict[str, Callable[[RawServer, str], Any]] = {
         "headers": {"X-Api-Key": secret},
     },
     "query": lambda server, secret: {"url": f"{server.url}?a=1&api_token={quote(secret, safe='')}"},
-    "url by variable": lambda server, secret: {"url": server.url + "?q=${RO_ENCODED}"},
+    "url by variable": lambda server, secret: {"url": server.url + "?q=${RO_SECRET}"},
     "user info": lambda server, secret: {
         "url": server.url.replace("//", f"//user:{quote(secret, safe='')}@")
     },
@@ -61,21 +62,21 @@ PLACES: dict[str, Callable[[RawServer, str], Any]] = {
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_reflected_secret_is_redacted(dcode: Dcode, raw: Make, place: str) -> None:
-    texts = [f"before {form} after" for form in forms(CANARY)[:2]]
-    escaped = "".join(f"\\u{ord(letter):04x}" for letter in CANARY)
+    secret = URL_CANARY if place == "url by variable" else CANARY
+    texts = [f"before {form} after" for form in forms(secret)[:2]]
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in secret)
     blocks = [{"type": "text", "text": text} for text in texts]
-    inner = base64.b64encode(f"user:{CANARY}.".encode()).decode()
+    inner = base64.b64encode(f"user:{secret}.".encode()).decode()
     structured = (
         '{"kept":1.50,"%s":"key","deep":[{"t":"%s"},"%s"],"b64":"%s","list":["untouched",null]}'
-        % (CANARY, escaped, texts[1], inner)
+        % (secret, escaped, texts[1], inner)
     )
     result = json.dumps({"content": blocks})[:-1] + f',"structuredContent":{structured}}}'
     server = raw(result=result)
-    dcode.serve(raw=PLACES[place](server, CANARY))
-    env = {"RO_SECRET": CANARY, "RO_ENCODED": quote(CANARY, safe="")}
-    run = dcode.run("raw_look", env=env)
+    dcode.serve(raw=PLACES[place](server, secret))
+    run = dcode.run("raw_look", env={"RO_SECRET": secret})
     data = run.expect_ok("raw_look")
-    assert_absent(run.stdout, CANARY)
+    assert_absent(run.stdout, secret)
     assert data["content"][0]["text"] == f"before {MARK} after"
     assert data["content"][1]["text"] == f"before {MARK} after"
     content = data["structured_content"]
