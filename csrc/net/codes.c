@@ -80,8 +80,8 @@ ro_net_map(const ro_flight *flight, CURLcode code)
         return flight->code;
     }
     switch ((int)code) {
-    case CURLE_OK:
-        return RO_NET_OK;
+    case CURLE_OK: /* also libcurl's word for a head that breaks off */
+        return flight->head.complete ? RO_NET_OK : RO_NET_RECEIVE;
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
         return RO_NET_RESOLVE;

@@ -124,7 +124,6 @@ on_waited(void *ctx)
     remember(transfer->net, transfer->origin, true);
     ro_drain_unwait(transfer);
     ro_transfer_start(transfer);
-    ro_transfer_release(transfer);
 }
 
 void

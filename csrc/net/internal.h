@@ -98,7 +98,7 @@ struct ro_transfer {
     char *origin; /* what a connection is shared by, as text */
     char *body;
     size_t body_len;
-    struct curl_slist *headers; /* n_headers nodes, chained; or NULL */
+    struct curl_slist *headers; /* n_headers nodes in one block, chained */
     size_t n_headers;
     unsigned codings; /* advertised by the request */
     long connect_ms;
@@ -204,10 +204,13 @@ ro_net_code ro_net_check_url(const char *url, char **origin);
 ro_net_code ro_net_check_proxy(const char *proxy);
 
 /* transfer.c. Worker. */
-void ro_transfer_begin(ro_transfer *transfer);
-void ro_transfer_start(ro_transfer *transfer);
-void ro_transfer_finish(ro_transfer *transfer, ro_net_code code);
 void ro_transfer_act(ro_transfer *transfer, unsigned todo);
+/* Launches a flight, at once. */
+void ro_transfer_start(ro_transfer *transfer);
+/* Whatever it is doing. */
+void ro_transfer_end(ro_transfer *transfer, ro_net_code code);
+/* Calls done; only the first call does anything. */
+void ro_transfer_finish(ro_transfer *transfer, ro_net_code code);
 
 /* flight.c. Worker. */
 ro_net_code ro_flight_launch(ro_net *net, ro_transfer *transfer, bool warm);

@@ -108,9 +108,10 @@ check(const ro_request *request, size_t body_len)
     return ro_net_check_proxy(request->proxy);
 }
 
-/* libcurl's spelling: "Name: value", and "Name;" for an empty value. */
+/* libcurl's spelling: "Name: value", "Name;" for an empty value, and "Name:"
+ * for one that is not to be sent. */
 static char *
-spell(const ro_header *header)
+spell(const ro_header *header, bool off)
 {
     size_t name = header->name.len;
     size_t value = header->value.len;
@@ -121,7 +122,7 @@ spell(const ro_header *header)
     }
     memcpy(line, header->name.ptr, name);
     if (value == 0) {
-        line[name] = ';';
+        line[name] = off ? ':' : ';';
         line[name + 1] = '\0';
         return line;
     }
@@ -133,26 +134,51 @@ spell(const ro_header *header)
 }
 
 static bool
+has_header(const ro_request *request, const char *lower)
+{
+    for (size_t i = 0; i < request->n_headers; i++) {
+        if (ro_name_is(request->headers[i].name, lower)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The request's headers, behind those that libcurl would add by itself: a
+ * line without a value keeps such a one out. */
+static bool
 copy_headers(ro_transfer *transfer, const ro_request *request)
 {
-    size_t n = request->n_headers;
+    static const char *const added[] = {"accept", "expect", "content-type"};
+    const size_t n_added = sizeof(added) / sizeof(added[0]);
+    size_t n = 0;
 
-    if (n == 0) {
-        return true;
-    }
-    transfer->headers = ro_calloc(n, sizeof(*transfer->headers));
+    transfer->headers = ro_calloc(n_added + request->n_headers,
+                                  sizeof(*transfer->headers));
     if (transfer->headers == NULL) {
         return false;
     }
-    transfer->n_headers = n;
-    for (size_t i = 0; i < n; i++) {
-        const ro_header *header = &request->headers[i];
-        transfer->headers[i].data = spell(header);
-        if (transfer->headers[i].data == NULL) {
+    for (size_t i = 0; i < n_added + request->n_headers; i++) {
+        ro_header off = {0};
+        const ro_header *header = &off;
+        if (i >= n_added) {
+            header = &request->headers[i - n_added];
+        }
+        else if (has_header(request, added[i])) {
+            continue;
+        }
+        else {
+            off.name = ro_slice_str(added[i]);
+        }
+        char *line = spell(header, i < n_added);
+        if (line == NULL) {
             return false;
         }
-        transfer->headers[i].next = i + 1 < n ? &transfer->headers[i + 1]
-                                              : NULL;
+        transfer->headers[n].data = line;
+        if (n > 0) {
+            transfer->headers[n - 1].next = &transfer->headers[n];
+        }
+        transfer->n_headers = ++n;
         if (ro_name_is(header->name, "accept-encoding")) {
             transfer->codings |= ro_codings_of(header->value);
         }

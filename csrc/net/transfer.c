@@ -21,11 +21,14 @@ ro_net_submit(ro_net *net, const ro_request *request, const ro_sink *sink,
     if (code != RO_NET_OK) {
         return code;
     }
-    /* Counted before the worker can finish it. */
+    /* Before the worker can finish it: its own reference, which
+     * ro_transfer_finish gives back, and the count. */
+    atomic_fetch_add(&transfer->refs, 1);
     atomic_fetch_add(&net->n_active, 1);
     code = ro_net_push(net, &transfer->command, RO_DO_SUBMIT);
     if (code != RO_NET_OK) {
         atomic_fetch_sub(&net->n_active, 1);
+        ro_transfer_release(transfer);
         ro_transfer_release(transfer);
         return code;
     }
@@ -103,6 +106,7 @@ ro_transfer_finish(ro_transfer *transfer, ro_net_code code)
     transfer->finished = true;
     atomic_fetch_sub(&transfer->net->n_active, 1);
     transfer->sink.done(transfer->sink.ctx, code);
+    ro_transfer_release(transfer);
 }
 
 void
@@ -114,8 +118,8 @@ ro_transfer_start(ro_transfer *transfer)
     }
 }
 
-void
-ro_transfer_begin(ro_transfer *transfer)
+static void
+begin(ro_transfer *transfer)
 {
     if (ro_warm_adopt(transfer->net, transfer)) {
         return;
@@ -128,29 +132,29 @@ ro_transfer_begin(ro_transfer *transfer)
     ro_transfer_start(transfer);
 }
 
-static void
-cancel(ro_transfer *transfer)
+void
+ro_transfer_end(ro_transfer *transfer, ro_net_code code)
 {
     if (transfer->finished) {
-        return;
+        return; /* a drain goes on without it */
     }
     ro_drain_unwait(transfer);
     if (transfer->flight != NULL) {
-        ro_flight_land(transfer->flight, RO_NET_CANCELLED);
+        ro_flight_land(transfer->flight, code);
         return;
     }
-    ro_transfer_finish(transfer, RO_NET_CANCELLED);
+    ro_transfer_finish(transfer, code);
 }
 
 void
 ro_transfer_act(ro_transfer *transfer, unsigned todo)
 {
     if (todo & RO_DO_CANCEL) {
-        cancel(transfer);
+        ro_transfer_end(transfer, RO_NET_CANCELLED);
         return;
     }
     if (todo & RO_DO_SUBMIT) {
-        ro_transfer_begin(transfer);
+        begin(transfer);
     }
     if ((todo & RO_DO_RESUME) && transfer->flight != NULL) {
         ro_flight_resume(transfer->flight);

@@ -165,8 +165,11 @@ obey(ro_net *net)
                 ro_warm_begin(net, transfer);
             }
         }
+        else if (closing) {
+            ro_transfer_end(transfer, RO_NET_SHUT_DOWN);
+        }
         else {
-            ro_transfer_act(transfer, closing ? todo | RO_DO_CANCEL : todo);
+            ro_transfer_act(transfer, todo);
         }
         ro_transfer_release(transfer);
     }
