@@ -19,7 +19,20 @@ from importlib import import_module, util
 from deepagents_ro import _mcpro
 
 MAX_BYTES = 64 * 1024 * 1024
-WORDS = "worker task context queue result status owner detail retry build release note".split()
+WORDS = [
+    "worker",
+    "task",
+    "context",
+    "queue",
+    "result",
+    "status",
+    "owner",
+    "detail",
+    "retry",
+    "build",
+    "release",
+    "note",
+]
 
 
 def refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
