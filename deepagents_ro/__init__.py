@@ -7,8 +7,7 @@ nothing else: the command counts its start in milliseconds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # the typing module is not imported for it
 if TYPE_CHECKING:
     from .transport import CurlTransport
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import signal
 import sys
-from types import ModuleType
-from typing import NoReturn
+
+TYPE_CHECKING = False  # the typing module is not imported for it
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 COMMANDS = ("call-read-only", "audit-read-only")
 PACKAGE = "deepagents_code"
@@ -48,7 +50,7 @@ def settle_package() -> None:
     spec = getattr(half_made, "__spec__", None)
     if half_made is None or spec is None or not getattr(spec, "_initializing", False):
         return
-    package = ModuleType(PACKAGE, half_made.__doc__)
+    package = type(sys)(PACKAGE, half_made.__doc__)
     package.__file__ = half_made.__file__
     package.__package__ = PACKAGE
     package.__path__ = list(half_made.__path__)

@@ -21,11 +21,10 @@ MAY_INCLUDE = {
     "py": {"core", "guard", "net", "py"},
 }
 # Unbounded, not reentrant, or without a way to see a failure.
-BANNED = (
-    "alloca atof atoi atol gets setjmp longjmp sprintf sscanf strcat strcpy strncat strncpy "
-    "strtok system vsprintf PyGILState_Ensure PyGILState_Release"
-).split()
-HEAP = "malloc calloc realloc reallocarray strdup strndup free".split()
+BANNED = ["alloca", "atof", "atoi", "atol", "gets", "longjmp", "setjmp", "sprintf", "sscanf"]
+BANNED += ["strcat", "strcpy", "strncat", "strncpy", "strtok", "system", "vsprintf"]
+BANNED += ["PyGILState_Ensure", "PyGILState_Release"]
+HEAP = ["malloc", "calloc", "realloc", "reallocarray", "strdup", "strndup", "free"]
 HEAP_OWNER = "csrc/core/alloc.c"
 SOURCE_LINES, HEADER_LINES = 600, 180
 

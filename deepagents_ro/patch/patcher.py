@@ -173,11 +173,15 @@ def _edited(install: Install, release: Release) -> list[str]:
             continue
         if found is not State.APPLIED:
             findings.append(f"{path} of {DISTRIBUTION} {install.version} is {found.value}")
-        for copy in compiled_copies(path):
-            if copy.hides():
-                findings.append(f"{copy.path} hides {path}: it was compiled from other content")
-        for item in leftovers(path):
-            findings.append(f"{item} was left by a run that did not end; apply or revert again")
+        findings += [
+            f"{copy.path} hides {path}: it was compiled from other content"
+            for copy in compiled_copies(path)
+            if copy.hides()
+        ]
+        findings += [
+            f"{item} was left by a run that did not end; apply or revert again"
+            for item in leftovers(path)
+        ]
     if len(states) == len(release.edited) and len(set(states.values())) > 1:
         findings.append(
             f"the patch of {DISTRIBUTION} {install.version} in {install.site} is half applied ("
@@ -208,7 +212,7 @@ def _helpers(install: Install) -> list[str]:
         body = ast.parse(source).body
     except PatchError as error:
         return [str(error)]
-    except ValueError as error:  # a SyntaxError is one
+    except (SyntaxError, ValueError) as error:
         return [f"{path} of {DISTRIBUTION} {install.version} cannot be parsed: {error}"]
     found: dict[str, list[str]] = {name: [] for name in HELPERS}
     for node in body:
