@@ -27,27 +27,41 @@ have_children(void)
            || errno != ECHILD;
 }
 
-/* A /proc of another pid namespace would name the wrong processes. */
-static int
-open_proc(void)
+/* The number under which /proc shows this process; 0: it does not, since it
+ * belongs to a pid namespace that this process is not in. */
+static pid_t
+number_in(int proc_fd)
 {
     char self[24];
     char *end;
-    int fd
+    ssize_t len = RO_SYS(
+        READLINKAT, readlinkat(proc_fd, "self", self, sizeof(self) - 1), -1);
+    if (len <= 0) {
+        return 0;
+    }
+    self[len] = '\0';
+    long number = strtol(self, &end, 10);
+    return *end == '\0' && number > 0 ? (pid_t)number : 0;
+}
+
+static bool
+open_proc(ro_ending *ending)
+{
+    ending->proc_fd
         = RO_SYS(OPEN, open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), -1);
-    if (fd < 0) {
-        return -1;
+    if (ending->proc_fd < 0) {
+        return false;
     }
-    ssize_t len = RO_SYS(READLINKAT,
-                         readlinkat(fd, "self", self, sizeof(self) - 1), -1);
-    if (len > 0) {
-        self[len] = '\0';
-        if (strtol(self, &end, 10) == (long)getpid() && *end == '\0') {
-            return fd;
-        }
+    ending->lineage.self = number_in(ending->proc_fd);
+    if (ending->lineage.self > 0
+        && ro_proc_look_owner(ending->proc_fd, "self", &ending->self)
+        && (ending->self.pid != 0 ? ending->self.pid : ending->lineage.self)
+               == getpid()) {
+        return true;
     }
-    (void)close(fd);
-    return -1;
+    (void)close(ending->proc_fd);
+    ending->proc_fd = -1;
+    return false;
 }
 
 /* Everything below this process is spared from here on. */
@@ -74,18 +88,13 @@ note_existing(ro_ending *ending)
 bool
 ro_ending_init(ro_ending *ending, unsigned *degraded)
 {
-    *ending = (ro_ending){.proc_fd = -1, .uid = getuid()};
-    ending->lineage
-        = (ro_lineage){.self = getpid(), .spared = &ending->spared};
+    *ending = (ro_ending){.proc_fd = -1};
+    ending->lineage.spared = &ending->spared;
     if (!ro_procs_init(&ending->now, ROOM)
         || !ro_procs_init(&ending->before, ROOM)) {
-        errno = ENOMEM;
         return false;
     }
-    uid_t uid;
-    ending->proc_fd = open_proc();
-    if (ending->proc_fd < 0
-        || !ro_proc_owner(ending->proc_fd, "self", &uid, &ending->depth)) {
+    if (!open_proc(ending)) {
         *degraded |= RO_GUARD_NO_PROC;
         return true;
     }
@@ -110,31 +119,42 @@ ro_ending_free(ro_ending *ending)
     *ending = (ro_ending){.proc_fd = -1};
 }
 
-/* Still the process of the snapshot, and one that is ours to end? */
-static bool
-may_signal(const ro_ending *ending, const ro_proc *proc)
+/* Its pid for this process's system calls; 0: gone, or not ours to end. */
+static pid_t
+pid_of(const ro_ending *ending, const ro_proc *proc)
 {
     char name[24];
-    ro_proc again;
-    uid_t uid;
-    unsigned depth;
+    ro_proc_owner owner;
     (void)snprintf(name, sizeof(name), "%ld", (long)proc->pid);
-    return ro_proc_owner(ending->proc_fd, name, &uid, &depth)
-           && uid == ending->uid && depth == ending->depth
-           && ro_proc_look(ending->proc_fd, proc->pid, &again)
+    if (!ro_proc_look_owner(ending->proc_fd, name, &owner)
+        || owner.uid != ending->self.uid
+        || owner.depth != ending->self.depth) {
+        return 0;
+    }
+    return owner.pid != 0 ? owner.pid : proc->pid;
+}
+
+static bool
+is_same(const ro_ending *ending, const ro_proc *proc)
+{
+    ro_proc again;
+    return ro_proc_look(ending->proc_fd, proc->pid, &again)
            && again.start == proc->start;
 }
 
-/* The pidfd is opened before the second look: when the process is still the
- * same after it, the descriptor cannot mean another one. False: not ours, or
- * out of reach. */
+/* The pidfd is opened before the last look: when the process is still the
+ * same then, the descriptor cannot mean another one. False: not ours, or out
+ * of reach. */
 static bool
 send(const ro_ending *ending, const ro_proc *proc, int number)
 {
-    int fd
-        = (int)RO_SYS(PIDFD_OPEN, syscall(SYS_pidfd_open, proc->pid, 0), -1);
     bool sent = false;
-    if (may_signal(ending, proc)) {
+    pid_t pid = pid_of(ending, proc);
+    if (pid == 0) {
+        return false;
+    }
+    int fd = (int)RO_SYS(PIDFD_OPEN, syscall(SYS_pidfd_open, pid, 0), -1);
+    if (is_same(ending, proc)) {
         if (fd >= 0) {
             sent = RO_SYS(PIDFD_SEND_SIGNAL,
                           syscall(SYS_pidfd_send_signal, fd, number, NULL, 0),
@@ -142,7 +162,7 @@ send(const ro_ending *ending, const ro_proc *proc, int number)
                    == 0;
         }
         if (!sent && (fd < 0 || errno != ESRCH)) {
-            sent = RO_SYS(KILL, kill(proc->pid, number), -1) == 0;
+            sent = RO_SYS(KILL, kill(pid, number), -1) == 0;
         }
     }
     if (fd >= 0) {

@@ -6,17 +6,17 @@
 #include "guard/descendants.h"
 
 typedef struct ro_ending {
-    int proc_fd; /* /proc, -1: not ours or not there */
-    uid_t uid;
-    unsigned depth;
-    ro_lineage lineage;
+    int proc_fd;        /* /proc; -1: none that shows us */
+    ro_proc_owner self; /* who is as this process is may be ours */
+    ro_lineage lineage; /* in the numbers of /proc, which may be those of an
+                           outer pid namespace */
     ro_procs spared;
     ro_procs now;
     ro_procs before;
 } ro_ending;
 
 /* Note what exists. Yields RO_GUARD_NO_* flags in *degraded. False when out
- * of memory or descriptors (errno); free in any case. */
+ * of memory; free in any case. */
 bool ro_ending_init(ro_ending *ending, unsigned *degraded);
 void ro_ending_free(ro_ending *ending);
 

@@ -46,7 +46,7 @@ typedef struct ro_guard_options {
 /* What start could not do and can live without; see ro_guard_degraded. */
 enum {
     RO_GUARD_NO_AGE = 1,     /* process age unknown: the clock starts now */
-    RO_GUARD_NO_PROC = 2,    /* no /proc of this pid namespace: the only
+    RO_GUARD_NO_PROC = 2,    /* no /proc that shows us: the only
                                 descendants that end are those that the
                                 kernel ends with PID 1 */
     RO_GUARD_NO_REAPER = 4,  /* orphans of our children escape */

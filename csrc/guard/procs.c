@@ -175,7 +175,7 @@ skip_tabs(const char *at, const char *end)
 }
 
 bool
-ro_proc_parse_status(ro_slice status, uid_t *uid, unsigned *depth)
+ro_proc_parse_status(ro_slice status, ro_proc_owner *out)
 {
     ro_slice line;
     uint64_t value;
@@ -188,13 +188,13 @@ ro_proc_parse_status(ro_slice status, uid_t *uid, unsigned *depth)
     if (!take_number(&at, end, &value)) {
         return false;
     }
-    *uid = (uid_t)value;
-    *depth = 0;
+    *out = (ro_proc_owner){.uid = (uid_t)value};
     if (find_line(status, "NSpid:", &line)) {
         end = line.ptr + line.len;
         at = skip_tabs(line.ptr, end);
         while (take_number(&at, end, &value)) {
-            (*depth)++;
+            out->depth++;
+            out->pid = (pid_t)value;
             at = skip_tabs(at, end);
         }
     }
@@ -258,13 +258,12 @@ ro_proc_look(int proc_fd, pid_t pid, ro_proc *out)
 }
 
 bool
-ro_proc_owner(int proc_fd, const char *pid, uid_t *uid, unsigned *depth)
+ro_proc_look_owner(int proc_fd, const char *pid, ro_proc_owner *out)
 {
     char status[STATUS_BYTES];
     ssize_t len = ro_proc_read(proc_fd, pid, "status", status, sizeof(status));
     return len > 0
-           && ro_proc_parse_status(ro_slice_of(status, (size_t)len), uid,
-                                   depth);
+           && ro_proc_parse_status(ro_slice_of(status, (size_t)len), out);
 }
 
 struct dirent_head {

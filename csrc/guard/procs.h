@@ -44,16 +44,22 @@ bool ro_procs_has(const ro_procs *procs, const ro_proc *proc);
 
 /* One line of /proc/PID/stat. The command may hold any byte. */
 bool ro_proc_parse_stat(ro_slice stat, ro_proc *out);
-/* Real uid, and in how many pid namespaces the process has a pid (0 where
- * the kernel does not say), from /proc/PID/status. */
-bool ro_proc_parse_status(ro_slice status, uid_t *uid, unsigned *depth);
+/* From /proc/PID/status. */
+typedef struct ro_proc_owner {
+    uid_t uid;      /* real */
+    unsigned depth; /* pid namespaces in which it has a pid, from that of
+                       /proc on; 0: the kernel does not say */
+    pid_t pid;      /* in the innermost of them; 0: the same */
+} ro_proc_owner;
+
+bool ro_proc_parse_status(ro_slice status, ro_proc_owner *out);
 
 /* At most size bytes of proc_fd's PID/name. -1 when it is not there. */
 ssize_t ro_proc_read(int proc_fd, const char *pid, const char *name,
                      char *buffer, size_t size);
 /* As above for one process. */
 bool ro_proc_look(int proc_fd, pid_t pid, ro_proc *out);
-bool ro_proc_owner(int proc_fd, const char *pid, uid_t *uid, unsigned *depth);
+bool ro_proc_look_owner(int proc_fd, const char *pid, ro_proc_owner *out);
 /* Forget what was there and read all. False when the directory does not
  * open up; cut is set when it ended early. */
 bool ro_procs_read(ro_procs *procs, int proc_fd);

@@ -37,8 +37,8 @@ typedef struct guarded {
     int exit_code; /* -1: killed by a signal, or had to be */
     char out[300000];
     size_t len;
-    int64_t ms;  /* from fork to the end */
-    int left;    /* processes that were left behind */
+    int64_t ms; /* from fork to the end */
+    int left;   /* processes that were left behind */
 } guarded;
 
 typedef struct guarded_setup {
@@ -88,8 +88,7 @@ guarded_hear(int ready)
 }
 
 static inline void
-guarded_child(const guarded_setup *setup, const int out[2],
-              const int ready[2])
+guarded_child(const guarded_setup *setup, const int out[2], const int ready[2])
 {
     (void)dup2(out[1], 1);
     (void)dup2(ready[1], GUARDED_READY);

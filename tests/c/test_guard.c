@@ -10,11 +10,11 @@
 
 static guarded result; /* too large for a stack */
 
-#define RUN(...)                                                            \
-    do {                                                                    \
-        guarded_setup setup_ = {__VA_ARGS__};                               \
-        guarded_run(&setup_, &result);                                      \
-        CHECK(result.left == 0);                                            \
+#define RUN(...)                                                              \
+    do {                                                                      \
+        guarded_setup setup_ = {__VA_ARGS__};                                 \
+        guarded_run(&setup_, &result);                                        \
+        CHECK(result.left == 0);                                              \
     } while (0)
 
 _Noreturn static void
@@ -55,18 +55,15 @@ body_state(void)
     ro_guard *guard = guarded_start(0, 0);
     ro_guard_options options = guarded_options(0, 0);
     ro_guard_code why;
-    struct pollfd cancel
-        = {.fd = ro_guard_cancel_fd(guard), .events = POLLIN};
+    struct pollfd cancel = {.fd = ro_guard_cancel_fd(guard), .events = POLLIN};
     bool good = ro_guard_degraded(guard) == 0 && !ro_guard_stopping(guard)
                 && ro_guard_ms_left(guard) > 10000
-                && ro_guard_ms_left(guard) <= 15000
-                && poll(&cancel, 1, 0) == 0
+                && ro_guard_ms_left(guard) <= 15000 && poll(&cancel, 1, 0) == 0
                 && ro_guard_start(&options, &why) == NULL
                 && why == RO_GUARD_TWICE;
     good = good && !ro_guard_set_deadline(guard, 15000)
-           && ro_guard_set_deadline(guard, 100)
-           && poll(&cancel, 1, 5000) == 1 && poll(&cancel, 1, 0) == 1
-           && ro_guard_ms_left(guard) == 0
+           && ro_guard_set_deadline(guard, 100) && poll(&cancel, 1, 5000) == 1
+           && poll(&cancel, 1, 0) == 1 && ro_guard_ms_left(guard) == 0
            && !ro_guard_set_deadline(guard, 50);
     ro_guard_finish(guard, good ? 0 : 1, ro_slice_str(ANSWER));
 }
@@ -83,8 +80,8 @@ body_refused(void)
 {
     ro_guard_options options = guarded_options(-1, 0);
     ro_guard_code why = RO_GUARD_OK;
-    bool good = ro_guard_start(&options, &why) == NULL
-                && why == RO_GUARD_BAD_OPTION;
+    bool good
+        = ro_guard_start(&options, &why) == NULL && why == RO_GUARD_BAD_OPTION;
     options = guarded_options(0, -1);
     good = good && ro_guard_start(&options, NULL) == NULL;
     options = guarded_options(0, 0);
@@ -373,8 +370,7 @@ body_socket(void)
     int fds[2];
     int small = 1;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0
-        || setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small))
-               < 0
+        || setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)) < 0
         || dup2(fds[1], 1) != 1) {
         _exit(97);
     }

@@ -17,8 +17,7 @@ parse(const char *text, ro_proc *out)
     return ro_proc_parse_stat(ro_slice_str(text), out);
 }
 
-#define REST                                                                \
-    " 7 8 0 -1 4194304 90 0 0 0 1 2 3 4 20 0 1 0 4711 1000 2 3 4"
+#define REST " 7 8 0 -1 4194304 90 0 0 0 1 2 3 4 20 0 1 0 4711 1000 2 3 4"
 
 static void
 test_stat(void)
@@ -44,29 +43,28 @@ test_stat(void)
     CHECK(!parse("x (sh) S 7" REST, &proc));
     CHECK(!parse("42 (sh) S 7 7 8 0 -1 4 90 0 0 0 1 2 3 4 20 0 1 0", &proc));
     /* cut in the number that counts */
-    CHECK(!parse("42 (sh) S 7 7 8 0 -1 4 90 0 0 0 1 2 3 4 20 0 1 0 47",
-                 &proc));
+    CHECK(
+        !parse("42 (sh) S 7 7 8 0 -1 4 90 0 0 0 1 2 3 4 20 0 1 0 47", &proc));
 }
 
 static void
 test_status(void)
 {
-    uid_t uid;
-    unsigned depth;
+    ro_proc_owner owner;
     const char *text = "Name:\tsh\\nUid:\t9\nUid:\t1000\t0\t0\t0\n"
                        "Gid:\t5\nNSpid:\t42\t7\t1\nNSpgid:\t1\n";
-    CHECK(ro_proc_parse_status(ro_slice_str(text), &uid, &depth));
-    CHECK(uid == 1000 && depth == 3);
+    CHECK(ro_proc_parse_status(ro_slice_str(text), &owner));
+    CHECK(owner.uid == 1000 && owner.depth == 3 && owner.pid == 1);
     text = "Name:\tsh\nUid:\t0\t0\t0\t0\nNSpid:\t42\n";
-    CHECK(ro_proc_parse_status(ro_slice_str(text), &uid, &depth));
-    CHECK(uid == 0 && depth == 1);
+    CHECK(ro_proc_parse_status(ro_slice_str(text), &owner));
+    CHECK(owner.uid == 0 && owner.depth == 1 && owner.pid == 42);
     text = "Name:\tsh\nUid:\t3\t0\t0\t0\n";
-    CHECK(ro_proc_parse_status(ro_slice_str(text), &uid, &depth));
-    CHECK(uid == 3 && depth == 0);
-    CHECK(!ro_proc_parse_status(ro_slice_str("Name:\tx\n"), &uid, &depth));
-    CHECK(!ro_proc_parse_status(ro_slice_str("Uid:\t\n"), &uid, &depth));
-    CHECK(!ro_proc_parse_status(ro_slice_str("Uid:\t12"), &uid, &depth));
-    CHECK(!ro_proc_parse_status(ro_slice_str(""), &uid, &depth));
+    CHECK(ro_proc_parse_status(ro_slice_str(text), &owner));
+    CHECK(owner.uid == 3 && owner.depth == 0 && owner.pid == 0);
+    CHECK(!ro_proc_parse_status(ro_slice_str("Name:\tx\n"), &owner));
+    CHECK(!ro_proc_parse_status(ro_slice_str("Uid:\t\n"), &owner));
+    CHECK(!ro_proc_parse_status(ro_slice_str("Uid:\t12"), &owner));
+    CHECK(!ro_proc_parse_status(ro_slice_str(""), &owner));
 }
 
 static void
@@ -124,11 +122,11 @@ test_spared(void)
     add(&spared, 103, 101, 41);
     add(&spared, 105, SELF, 42);
     add(&procs, SELF, 1, 10);
-    add(&procs, 101, SELF, 40);  /* existed */
-    add(&procs, 102, 101, 60);   /* its child since */
-    add(&procs, 103, SELF, 41);  /* existed below it, orphaned to us */
-    add(&procs, 104, 103, 61);   /* its child since */
-    add(&procs, 105, SELF, 70);  /* the pid of one that existed, again */
+    add(&procs, 101, SELF, 40); /* existed */
+    add(&procs, 102, 101, 60);  /* its child since */
+    add(&procs, 103, SELF, 41); /* existed below it, orphaned to us */
+    add(&procs, 104, 103, 61);  /* its child since */
+    add(&procs, 105, SELF, 70); /* the pid of one that existed, again */
     add(&procs, 106, 105, 71);
     CHECK(!ro_descendants_mark(&procs, &lineage));
     CHECK(mark_of(&procs, 101) == RO_PROC_OTHER);
@@ -222,8 +220,7 @@ test_live(void)
 {
     ro_procs procs;
     ro_proc proc;
-    uid_t uid;
-    unsigned depth;
+    ro_proc_owner owner;
     int fd = open("/proc", O_RDONLY | O_DIRECTORY);
     CHECK(fd >= 0);
     CHECK(ro_procs_init(&procs, 1));
@@ -239,8 +236,8 @@ test_live(void)
     CHECK(ro_procs_has(&procs, &proc));
     proc.start++;
     CHECK(!ro_procs_has(&procs, &proc));
-    CHECK(ro_proc_owner(fd, "self", &uid, &depth) && uid == getuid());
-    CHECK(depth >= 1);
+    CHECK(ro_proc_look_owner(fd, "self", &owner) && owner.uid == getuid());
+    CHECK(owner.depth >= 1 && owner.pid == getpid());
     CHECK(!ro_proc_look(fd, 0, &proc));
 
     ro_fault_set(RO_SYS_GETDENTS64, 1, EINTR, false);
