@@ -113,9 +113,7 @@ def _no_proxy_pattern(name: str) -> str:
     return f"all://*{name}"
 
 
-def _is_address(
-    kind: type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address], text: str
-) -> bool:
+def _is_address(kind: type[ipaddress.IPv4Address | ipaddress.IPv6Address], text: str) -> bool:
     try:
         kind(text)
     except ValueError:

@@ -164,7 +164,9 @@ def test_known_choices(environ: dict[str, str], url: str, proxy: str) -> None:
     assert resolve_proxy(url, environ) == proxy
 
 
-@pytest.mark.parametrize("proxy", ["socks5://h:1", "socks5h://u:secret@h", "ftp://h", "http://", "h"])
+@pytest.mark.parametrize(
+    "proxy", ["socks5://h:1", "socks5h://u:secret@h", "ftp://h", "http://", "h"]
+)
 def test_unusable_proxies_are_named_without_their_value(proxy: str) -> None:
     with pytest.raises(ValueError, match="prox") as caught:
         normal_proxy(proxy)
