@@ -7,8 +7,12 @@ that the SDK can read; a JSON-RPC request never ends in an exception here.
 from __future__ import annotations
 
 import asyncio
+import errno
+import functools
 import itertools
 import os
+import re
+import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +26,8 @@ if TYPE_CHECKING:
 
 # Redirects that one session may follow; each stays on the endpoint's origin.
 MAX_REDIRECTS = 5
-HTTP_TRANSPORTS = ("streamable_http", "http", "streamable-http")
+STDIO_URL = "http://stdio.invalid/"
+BRACED_VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 
 class Exchanges:
@@ -63,32 +68,55 @@ class Exchanges:
     def complete(self, server: str, connection: dict[str, Any]) -> None:
         """Put one resolved connection of DCode on the C transport, in place.
 
-        A connection that the transport cannot take (a SOCKS proxy, say) gets a factory that
-        raises, so that this server alone fails to load.
+        Every kind becomes a Streamable HTTP connection for the SDK; what is really spoken (a
+        child's standard streams, HTTP with SSE) is the C session's business. A connection that
+        cannot be opened raises when the SDK asks for its client, so that this server alone fails.
         """
-        if connection["transport"] in HTTP_TRANSPORTS:
-            connection["httpx_client_factory"] = self._factory(server, connection["url"])
+        original = dict(connection)
+        if original["transport"] == "stdio":
+            connection.clear()
+            connection.update(transport="streamable_http", url=STDIO_URL)
+            start = functools.partial(self._start_child, server, original)
+        else:
+            connection["transport"] = "streamable_http"
+            legacy = original["transport"] == "sse"
+            start = functools.partial(self._open_http, server, original["url"], legacy=legacy)
+        connection["httpx_client_factory"] = functools.partial(self._client, start)
 
-    def _factory(self, server: str, url: str) -> Callable[..., httpx.AsyncClient]:
-        def make(
-            headers: dict[str, str] | None = None,
-            timeout: httpx.Timeout | None = None,
-            auth: httpx.Auth | None = None,
-        ) -> httpx.AsyncClient:
-            route = route_to(url, os.environ)
-            session = self.call.session(
-                server, route.url, route.proxy, route.cafile, route.capath, auth is not None
-            )
-            return SessionClient(
-                self,
-                headers=headers,
-                timeout=timeout,
-                auth=None if auth is None else TrackedAuth(auth, self),
-                transport=SessionTransport(self, session),
-                trust_env=False,
-            )
+    def _client(
+        self,
+        start: Callable[[bool], _mcpro.Session],
+        headers: dict[str, str] | None = None,
+        timeout: httpx.Timeout | None = None,
+        auth: httpx.Auth | None = None,
+    ) -> httpx.AsyncClient:
+        """What an adapter calls for each session: a client over one C session."""
+        return SessionClient(
+            self,
+            headers=headers,
+            timeout=timeout,
+            auth=None if auth is None else TrackedAuth(auth, self),
+            transport=SessionTransport(self, start(auth is not None)),
+            trust_env=False,
+        )
 
-        return make
+    def _open_http(self, server: str, url: str, auth: bool, *, legacy: bool) -> _mcpro.Session:
+        route = route_to(url, os.environ)
+        return self.call.session(
+            server, route.url, route.proxy, route.cafile, route.capath, auth, legacy
+        )
+
+    def _start_child(self, server: str, connection: dict[str, Any], _auth: bool) -> _mcpro.Session:
+        environment = child_environment(connection.get("env"))
+        command = connection["command"]
+        path = shutil.which(command, path=environment.get("PATH", os.defpath))
+        if path is None:
+            raise FileNotFoundError(errno.ENOENT, "the command of a stdio server is missing")
+        return self.call.stdio(
+            server,
+            [os.fsencode(word) for word in (path, *connection["args"])],
+            [os.fsencode(f"{name}={value}") for name, value in environment.items()],
+        )
 
     def refresh_started(self) -> None:
         self._refreshes += 1
@@ -105,6 +133,22 @@ class Exchanges:
             await self._quiet.wait()
 
 
+def child_environment(configured: dict[str, str] | None) -> dict[str, str]:
+    """A child's environment as the adapter and the SDK would make it.
+
+    The SDK's subset of this process's environment, and over it the configured values, in which
+    the adapter expands `${VAR}` once more and leaves what is not set as it stands.
+    """
+    from mcp.client.stdio import get_default_environment
+
+    environment = dict(get_default_environment())
+    for name, value in (configured or {}).items():
+        environment[name] = BRACED_VARIABLE.sub(
+            lambda match: os.environ.get(match.group(1), match.group(0)), value
+        )
+    return environment
+
+
 class SessionTransport(httpx.AsyncBaseTransport):
     """One MCP session's requests, answered by C."""
 
@@ -116,6 +160,9 @@ class SessionTransport(httpx.AsyncBaseTransport):
         response = await self._exchanges.send(self._session, request)
         response.request = request
         return response
+
+    async def aclose(self) -> None:
+        self._session.end()
 
 
 class TrackedAuth(httpx.Auth):

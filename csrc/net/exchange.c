@@ -3,6 +3,7 @@
 #include "core/alloc.h"
 #include "core/json.h"
 #include "core/limits.h"
+#include "net/channel.h"
 
 /* ---- life ---- */
 
@@ -71,6 +72,20 @@ ro_exchange_settle(ro_exchange *exchange)
 
 /* ---- ends ---- */
 
+static void
+leave_waiting(ro_exchange *exchange)
+{
+    ro_exchange **link = &exchange->session->waiting;
+    if (!exchange->is_waiting) {
+        return;
+    }
+    while (*link != exchange) {
+        link = &(*link)->next_waiting;
+    }
+    *link = exchange->next_waiting;
+    exchange->is_waiting = false;
+}
+
 void
 ro_exchange_reply(ro_exchange *exchange, long status, ro_slice body)
 {
@@ -78,6 +93,7 @@ ro_exchange_reply(ro_exchange *exchange, long status, ro_slice body)
         return;
     }
     exchange->replied = true;
+    leave_waiting(exchange);
     ro_exchange_stop_timer(exchange, &exchange->timer);
     ro_exchange_stop_timer(exchange, &exchange->push_timer);
     ro_reply *reply = ro_calloc(1, sizeof(*reply));
@@ -302,17 +318,21 @@ static void
 start_post(ro_exchange *exchange, const ro_rpc *rpc)
 {
     ro_session *session = exchange->session;
+    if (exchange->kind == RO_KIND_LIST && list_from_discovery(exchange)) {
+        return; /* also when the session has ended with the call */
+    }
     const char *refused = refuse_reason(exchange, rpc);
     if (refused != NULL) {
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, refused);
         return;
     }
-    if (exchange->kind == RO_KIND_LIST && list_from_discovery(exchange)) {
-        return;
-    }
     exchange->cap = exchange->kind == RO_KIND_CALL ? RO_MAX_ANSWER
                                                    : RO_MAX_DISCOVERY;
     ro_buf_init(&exchange->data, exchange->cap);
+    if (session->channel != NULL) {
+        ro_channel_send(exchange);
+        return;
+    }
     ro_header_list_free(&session->template);
     if (!ro_header_list_copy(&session->template, exchange->headers.items,
                              exchange->headers.count)) {

@@ -23,6 +23,9 @@ typedef enum ro_kind {
     RO_KIND_NOTIFY,     /* wants none */
 } ro_kind;
 
+struct ro_channel;
+struct ro_exchange;
+
 /* The server's own stream of a call session, and what this side posts. */
 typedef struct ro_push {
     ro_transfer *transfer;
@@ -46,7 +49,6 @@ struct ro_session {
     char *cafile;
     char *capath;
     bool auth;
-    bool audit;
     bool call_phase;
     bool broken;        /* a notification failed: nothing more is sent */
     char *id;           /* MCP session id or NULL */
@@ -59,6 +61,10 @@ struct ro_session {
     unsigned gets;
     int64_t next_get;   /* monotonic milliseconds */
     ro_push push;
+    const struct ro_channel *channel; /* NULL: Streamable HTTP */
+    void *carrier;      /* the channel's state */
+    struct ro_exchange *waiting; /* exchanges of a channel, newest first */
+    unsigned junk;      /* lines passed over */
 };
 
 struct ro_mcp {
@@ -67,14 +73,17 @@ struct ro_mcp {
     ro_replies *replies;
     ro_session *sessions;
     bool closing;       /* worker only: no new exchange starts */
+    unsigned deletes;   /* worker only: DELETEs under way */
     pthread_mutex_t lock; /* sessions list, pending */
     pthread_cond_t quiet;
-    unsigned pending;   /* DELETEs that have no answer yet */
+    unsigned pending;   /* what ro_mcp_close waits for */
     bool close_started;
 };
 
 typedef struct ro_exchange {
     ro_session *session;
+    struct ro_exchange *next_waiting;
+    bool is_waiting;
     uint64_t ticket;
     ro_kind kind;
     char *method;
@@ -145,7 +154,10 @@ void ro_session_answer(ro_session *session, const ro_header_list *headers,
                        const ro_rpc *request);
 void ro_session_push_open(ro_session *session);
 void ro_session_push_close(ro_session *session);
-/* Start the DELETEs that are due. */
+/* ro_mcp_close waits for one thing more, or less. Any thread. */
+void ro_mcp_await(ro_mcp *mcp);
+void ro_mcp_release(ro_mcp *mcp);
+/* Start the DELETEs that are due, end the channels. */
 void ro_mcp_end_sessions(ro_mcp *mcp);
 void ro_session_request(const ro_session *session, ro_request *request);
 

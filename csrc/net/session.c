@@ -5,7 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/limits.h"
-#include "net/exchange.h"
+#include "net/channel.h"
 
 /* ---- the ro_mcp object ---- */
 
@@ -49,6 +49,9 @@ session_free(ro_session *session)
 {
     if (session == NULL) {
         return;
+    }
+    if (session->channel != NULL) {
+        session->channel->free(session);
     }
     ro_sse_free(&session->push.sse);
     ro_free(session->push.event_id);
@@ -101,8 +104,8 @@ copy(const char *text)
     return ro_memdup(text, strlen(text));
 }
 
-ro_session *
-ro_mcp_session(ro_mcp *mcp, const ro_session_options *options)
+static ro_session *
+session_new(ro_mcp *mcp, const ro_session_options *options)
 {
     ro_session *session = ro_calloc(1, sizeof(*session));
     if (session == NULL) {
@@ -110,7 +113,6 @@ ro_mcp_session(ro_mcp *mcp, const ro_session_options *options)
     }
     session->mcp = mcp;
     session->auth = options->auth;
-    session->audit = options->audit;
     session->server_bytes
         = ro_memdup(options->server.ptr, options->server.len);
     session->server
@@ -127,11 +129,70 @@ ro_mcp_session(ro_mcp *mcp, const ro_session_options *options)
     }
     session->origin_len = origin_length(session->url);
     session->call_phase = ro_call_gate(mcp->call) != RO_GATE_CLOSED;
+    return session;
+}
+
+static ro_session *
+enlist(ro_session *session)
+{
+    ro_mcp *mcp = session->mcp;
     pthread_mutex_lock(&mcp->lock);
     session->next = mcp->sessions;
     mcp->sessions = session;
     pthread_mutex_unlock(&mcp->lock);
     return session;
+}
+
+ro_session *
+ro_mcp_session(ro_mcp *mcp, const ro_session_options *options)
+{
+    ro_session *session = session_new(mcp, options);
+    if (session == NULL) {
+        return NULL;
+    }
+    if (options->legacy) {
+        session->carrier = ro_legacy_new();
+        if (session->carrier == NULL) {
+            session_free(session);
+            return NULL;
+        }
+        session->channel = &ro_legacy_channel;
+    }
+    return enlist(session);
+}
+
+ro_session *
+ro_mcp_stdio_session(ro_mcp *mcp, const ro_session_options *options,
+                     char *const argv[], char *const envp[])
+{
+    ro_session *session = session_new(mcp, options);
+    if (session == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (!ro_stdio_start(session, argv, envp)) {
+        int failed = errno;
+        session_free(session);
+        errno = failed;
+        return NULL;
+    }
+    return enlist(session);
+}
+
+static void
+end_on_worker(void *ctx)
+{
+    ro_session *session = ctx;
+    session->channel->end(session);
+}
+
+void
+ro_session_end(ro_session *session)
+{
+    if (session->channel != NULL) {
+        /* a worker that is gone has ended everything already */
+        (void)ro_net_run(session->mcp->net, end_on_worker, session);
+    }
 }
 
 void
@@ -165,6 +226,24 @@ ro_session_submit(ro_session *session, uint64_t ticket, const char *method,
 }
 
 /* ---- the end of sessions ---- */
+
+void
+ro_mcp_await(ro_mcp *mcp)
+{
+    pthread_mutex_lock(&mcp->lock);
+    mcp->pending++;
+    pthread_mutex_unlock(&mcp->lock);
+}
+
+void
+ro_mcp_release(ro_mcp *mcp)
+{
+    pthread_mutex_lock(&mcp->lock);
+    if (--mcp->pending == 0) {
+        (void)pthread_cond_broadcast(&mcp->quiet);
+    }
+    pthread_mutex_unlock(&mcp->lock);
+}
 
 typedef struct farewell {
     ro_mcp *mcp;
@@ -214,11 +293,8 @@ delete_done(void *ctx, ro_net_code code)
     if (my_turn) {
         delete_next(mcp);
     }
-    pthread_mutex_lock(&mcp->lock);
-    if (--mcp->pending == 0) {
-        (void)pthread_cond_broadcast(&mcp->quiet);
-    }
-    pthread_mutex_unlock(&mcp->lock);
+    mcp->deletes--;
+    ro_mcp_release(mcp);
 }
 
 static bool
@@ -243,9 +319,8 @@ delete_session(ro_session *session)
     request.n_headers = session->template.count;
     request.body = ro_slice_of("", 0);
     ro_sink sink = {end, delete_head, delete_data, delete_done};
-    pthread_mutex_lock(&mcp->lock);
-    mcp->pending++;
-    pthread_mutex_unlock(&mcp->lock);
+    ro_mcp_await(mcp);
+    mcp->deletes++;
     end->timer = ro_net_after(mcp->net, RO_DELETE_TURN_MS, delete_turn, end);
     if (ro_net_submit(mcp->net, &request, &sink, &end->transfer)
         == RO_NET_OK) {
@@ -256,9 +331,8 @@ delete_session(ro_session *session)
             ro_timer_stop(mcp->net, end->timer);
         }
         ro_free(end);
-        pthread_mutex_lock(&mcp->lock);
-        mcp->pending--;
-        pthread_mutex_unlock(&mcp->lock);
+        mcp->deletes--;
+        ro_mcp_release(mcp);
     }
     return sent;
 }
@@ -283,12 +357,14 @@ ro_mcp_end_sessions(ro_mcp *mcp)
 {
     pthread_mutex_lock(&mcp->lock);
     ro_session *session = mcp->sessions;
-    unsigned pending = mcp->pending;
     pthread_mutex_unlock(&mcp->lock);
     for (; session != NULL; session = session->next) {
         ro_session_push_close(session);
+        if (session->channel != NULL) {
+            session->channel->end(session);
+        }
     }
-    if (pending == 0) {
+    if (mcp->deletes == 0) {
         delete_next(mcp);
     }
 }

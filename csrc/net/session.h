@@ -1,4 +1,5 @@
-/* MCP sessions over Streamable HTTP, reduced to what the one call needs.
+/* MCP sessions (Streamable HTTP, legacy SSE, a child's standard streams),
+ * reduced to what the one call needs.
  *
  * ro_mcp ties a worker, the call's record and the reply queue together. A
  * session is one MCP session: each JSON-RPC request that the SDK posts
@@ -30,6 +31,9 @@ ro_mcp *ro_mcp_new(ro_net *net, ro_call *call);
 void ro_mcp_free(ro_mcp *mcp);
 ro_replies *ro_mcp_replies(ro_mcp *mcp);
 
+/* What a stdio session has for a URL: requests to it never reach a network. */
+#define RO_STDIO_URL "http://stdio.invalid/"
+
 typedef struct ro_session_options {
     ro_slice server;    /* name in the configuration */
     const char *url;    /* the configured endpoint, no user info */
@@ -39,12 +43,21 @@ typedef struct ro_session_options {
     bool auth;          /* an auth flow sits above: it sees 401 and 403 and
                            may send requests of its own before the gate
                            opens */
-    bool audit;         /* discovery only; a call session cannot be made */
+    bool legacy;        /* HTTP with SSE of 2024-11-05: url is the stream */
 } ro_session_options;
 
 /* A session made while the gate is closed is a discovery session, any later
  * one a call session. Owned by mcp. NULL: out of memory. */
 ro_session *ro_mcp_session(ro_mcp *mcp, const ro_session_options *options);
+/* The same over a child process's standard streams; options->url names it
+ * only. argv[0] is a path, both lists end in NULL. NULL with errno set when
+ * the child cannot be started. */
+ro_session *ro_mcp_stdio_session(ro_mcp *mcp,
+                                 const ro_session_options *options,
+                                 char *const argv[], char *const envp[]);
+/* The SDK is done with the session: a child is asked to end, in the
+ * background; a Streamable HTTP session's DELETE waits for the call. */
+void ro_session_end(ro_session *session);
 
 /* Take one HTTP request of the SDK; the reply carries the ticket. Copies
  * everything. False when out of memory or the worker is gone: no reply

@@ -1,6 +1,8 @@
 /* Call and Session: the shim's view of net/session.h. */
 #include "py/errors.h"
 
+#include <errno.h>
+
 #include "core/call.h"
 #include "core/hints.h"
 #include "guard/guard.h"
@@ -149,15 +151,42 @@ call_poll(PyObject *object, PyObject *Py_UNUSED(ignored))
     return list;
 }
 
+/* Wraps a session; NULL raises what failed says (0: no memory). */
+static PyObject *
+session_object(PyObject *owner, ro_session *session, int failed)
+{
+    PyObject *module = PyType_GetModule(Py_TYPE(owner));
+    if (module == NULL) {
+        return NULL;
+    }
+    if (session == NULL && failed != 0) {
+        errno = failed;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    if (session == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyTypeObject *type = ro_py_state_of(module)->session_type;
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    SessionObject *self = (SessionObject *)alloc(type, 0);
+    if (self == NULL) {
+        return NULL; /* the Call frees the session */
+    }
+    self->session = session;
+    self->owner = (CallObject *)Py_NewRef(owner);
+    return (PyObject *)self;
+}
+
 PyDoc_STRVAR(call_session_doc,
              "session($self, server, url, proxy='', cafile='', capath='',\n"
-             "        auth=False, /)\n--\n\n"
-             "One MCP session over Streamable HTTP. Made while the gate is\n"
-             "closed it is a discovery session, later the call session.\n\n"
+             "        auth=False, legacy=False, /)\n--\n\n"
+             "One MCP session over HTTP. Made while the gate is closed it is\n"
+             "a discovery session, later the call session.\n\n"
              "server: name in the configuration\n"
              "url: the endpoint, absolute, no user info\n"
              "proxy: proxy URL or \"\"; cafile, capath: trust, one of them\n"
-             "auth: an httpx.Auth sits above and sees 401 and 403\n\n"
+             "auth: an httpx.Auth sits above and sees 401 and 403\n"
+             "legacy: url is the event stream of an HTTP with SSE server\n\n"
              "Raises MemoryError.");
 
 static PyObject *
@@ -168,30 +197,86 @@ call_session(PyObject *object, PyObject *args)
     const char *server;
     Py_ssize_t len;
     int auth = 0;
-    if (!PyArg_ParseTuple(args, "s#s|sssp:session", &server, &len,
+    int legacy = 0;
+    if (!PyArg_ParseTuple(args, "s#s|ssspp:session", &server, &len,
                           &options.url, &options.proxy, &options.cafile,
-                          &options.capath, &auth)) {
+                          &options.capath, &auth, &legacy)) {
         return NULL;
     }
     options.server = ro_slice_of(server, (size_t)len);
     options.auth = auth != 0;
-    PyObject *module = PyType_GetModule(Py_TYPE(object));
-    if (module == NULL) {
+    options.legacy = legacy != 0;
+    return session_object(object,
+                          ro_mcp_session(self->mcp, &options), 0);
+}
+
+/* A NULL-ended array of the strings of a list; freed with PyMem_Free. The
+ * strings are borrowed from the list's items. */
+static char **
+string_array(PyObject *list)
+{
+    Py_ssize_t count = PyList_Size(list);
+    if (count < 0) {
         return NULL;
     }
-    PyTypeObject *type = ro_py_state_of(module)->session_type;
-    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    SessionObject *session = (SessionObject *)alloc(type, 0);
-    if (session == NULL) {
+    char **array = PyMem_Calloc((size_t)count + 1, sizeof(*array));
+    if (array == NULL) {
+        (void)PyErr_NoMemory();
         return NULL;
     }
-    session->session = ro_mcp_session(self->mcp, &options);
-    if (session->session == NULL) {
-        Py_DECREF(session);
-        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_ssize_t len;
+        PyObject *item = PyList_GetItem(list, i); /* borrowed */
+        if (PyBytes_AsStringAndSize(item, &array[i], &len) < 0
+            || strlen(array[i]) != (size_t)len) {
+            if (!PyErr_Occurred()) {
+                (void)ro_py_raise_value("embedded null byte");
+            }
+            PyMem_Free(array);
+            return NULL;
+        }
     }
-    session->owner = (CallObject *)Py_NewRef(object);
-    return (PyObject *)session;
+    return array;
+}
+
+PyDoc_STRVAR(call_stdio_doc,
+             "stdio($self, server, argv, env, /)\n--\n\n"
+             "One MCP session over the standard streams of a new child.\n\n"
+             "server: name in the configuration\n"
+             "argv: list[bytes], argv[0] is the path of the program\n"
+             "env: list[bytes], each NAME=value; nothing else is inherited\n\n"
+             "Raises OSError when the child cannot be started.");
+
+static PyObject *
+call_stdio(PyObject *object, PyObject *args)
+{
+    CallObject *self = (CallObject *)object;
+    ro_session_options options
+        = {.url = RO_STDIO_URL, .proxy = "", .cafile = "", .capath = ""};
+    const char *server;
+    Py_ssize_t len;
+    PyObject *argv_list;
+    PyObject *env_list;
+    PyObject *result = NULL;
+    if (!PyArg_ParseTuple(args, "s#OO:stdio", &server, &len, &argv_list,
+                          &env_list)) {
+        return NULL;
+    }
+    char **argv = string_array(argv_list);
+    char **envp = argv == NULL ? NULL : string_array(env_list);
+    if (envp != NULL && argv[0] == NULL) {
+        (void)ro_py_raise_value("argv is empty");
+    }
+    else if (envp != NULL) {
+        options.server = ro_slice_of(server, (size_t)len);
+        errno = 0;
+        ro_session *session
+            = ro_mcp_stdio_session(self->mcp, &options, argv, envp);
+        result = session_object(object, session, errno);
+    }
+    PyMem_Free(argv);
+    PyMem_Free(envp);
+    return result;
 }
 
 PyDoc_STRVAR(call_warm_doc,
@@ -441,6 +526,7 @@ static PyMethodDef call_methods[] = {
     {"fileno", call_fileno, METH_NOARGS, call_fileno_doc},
     {"poll", call_poll, METH_NOARGS, call_poll_doc},
     {"session", call_session, METH_VARARGS, call_session_doc},
+    {"stdio", call_stdio, METH_VARARGS, call_stdio_doc},
     {"warm", call_warm, METH_VARARGS, call_warm_doc},
     {"entries", call_entries, METH_VARARGS, call_entries_doc},
     {"verdict", call_verdict, METH_VARARGS, call_verdict_doc},
@@ -584,7 +670,19 @@ session_submit(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(session_end_doc,
+             "end($self, /)\n--\n\n"
+             "The client is done: a child is asked to end, in the background.");
+
+static PyObject *
+session_end(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    ro_session_end(((SessionObject *)object)->session);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef session_methods[] = {
+    {"end", session_end, METH_NOARGS, session_end_doc},
     {"submit", session_submit, METH_VARARGS, session_submit_doc},
     {NULL, NULL, 0, NULL},
 };

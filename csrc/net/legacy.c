@@ -1,0 +1,389 @@
+/* HTTP with SSE (protocol 2024-11-05): one GET stream carries every answer,
+ * requests are posted to the endpoint that the stream names first.
+ *
+ * Worker thread only, but for ro_legacy_new.
+ */
+#include "net/channel.h"
+
+#include <curl/curl.h>
+
+#include "core/alloc.h"
+#include "core/json.h"
+#include "core/limits.h"
+
+typedef struct ro_legacy {
+    ro_transfer *stream;
+    bool opened;
+    bool over;
+    ro_sse sse;
+    char *endpoint; /* NULL until the stream names it */
+} ro_legacy;
+
+typedef struct posting {
+    ro_session *session;
+    ro_transfer *transfer;
+    ro_exchange *notify; /* replied when the post is taken, or NULL */
+    bool taken;
+} posting;
+
+void *
+ro_legacy_new(void)
+{
+    return ro_calloc(1, sizeof(ro_legacy));
+}
+
+/* ---- posts ---- */
+
+static ro_sink_verdict
+post_head(void *ctx, const ro_head *head)
+{
+    posting *post = ctx;
+    post->taken = head->status >= 200 && head->status < 300;
+    return RO_SINK_STOP;
+}
+
+static ro_sink_verdict
+post_data(void *ctx, const char *bytes, size_t len)
+{
+    (void)ctx;
+    (void)bytes;
+    (void)len;
+    return RO_SINK_STOP;
+}
+
+static void
+post_done(void *ctx, ro_net_code code)
+{
+    posting *post = ctx;
+    ro_session *session = post->session;
+    ro_exchange *notify = post->notify;
+    bool taken = post->taken && code == RO_NET_OK;
+    ro_transfer_release(post->transfer);
+    ro_free(post);
+    if (notify != NULL) {
+        notify->transfer_open = false;
+        if (taken) {
+            ro_exchange_reply(notify, 202, ro_slice_of("", 0));
+        }
+        else {
+            ro_exchange_fail(notify, RO_CODE_RUNTIME_FAILURE, "connection");
+        }
+        ro_exchange_settle(notify);
+    }
+    else if (!taken) {
+        ro_channel_closed(session, "connection");
+    }
+}
+
+/* The SDK's legacy client sends these to the endpoint. */
+static bool
+post_headers(ro_header_list *list, const ro_header_list *from)
+{
+    if (!ro_header_list_copy(list, from->items, from->count)
+        || !ro_header_list_set(list, ro_slice_str("accept"),
+                               ro_slice_str("*/*"))) {
+        return false;
+    }
+    ro_header_list_drop(list, ro_slice_str("mcp-protocol-version"));
+    return true;
+}
+
+static bool
+post(ro_session *session, const ro_header_list *from, ro_slice message,
+     ro_exchange *notify)
+{
+    const ro_legacy *legacy = session->carrier;
+    ro_header_list headers = {NULL, 0, 0};
+    ro_request request;
+    bool sent = false;
+    posting *posted = ro_calloc(1, sizeof(*posted));
+    if (posted == NULL || !post_headers(&headers, from)) {
+        goto done;
+    }
+    posted->session = session;
+    posted->notify = notify;
+    ro_session_request(session, &request);
+    request.method = "POST";
+    request.url = legacy->endpoint;
+    request.headers = headers.items;
+    request.n_headers = headers.count;
+    request.body = message;
+    request.has_body = true;
+    ro_sink sink = {posted, post_head, post_data, post_done};
+    sent = ro_net_submit(session->mcp->net, &request, &sink,
+                         &posted->transfer)
+           == RO_NET_OK;
+done:
+    ro_header_list_free(&headers);
+    if (!sent) {
+        ro_free(posted);
+    }
+    else if (notify != NULL) {
+        notify->transfer_open = true;
+    }
+    return sent;
+}
+
+static void
+post_exchange(ro_exchange *exchange, ro_slice message)
+{
+    ro_exchange *notify = exchange->kind == RO_KIND_NOTIFY ? exchange : NULL;
+    if (!post(exchange->session, &exchange->headers, message, notify)) {
+        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "connection");
+    }
+}
+
+/* ---- the stream ---- */
+
+static bool
+same_origin(CURLU *a, CURLU *b)
+{
+    static const CURLUPart parts[]
+        = {CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PORT};
+    for (size_t i = 0; i < 3; i++) {
+        char *left = NULL;
+        char *right = NULL;
+        bool same
+            = curl_url_get(a, parts[i], &left, CURLU_DEFAULT_PORT) == CURLUE_OK
+              && curl_url_get(b, parts[i], &right, CURLU_DEFAULT_PORT)
+                     == CURLUE_OK
+              && strcmp(left, right) == 0;
+        curl_free(left);
+        curl_free(right);
+        if (!same) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The endpoint as an absolute URL on the stream's origin, or NULL. */
+static char *
+resolve(const char *base, ro_slice text)
+{
+    char *relative = ro_memdup(text.ptr, text.len);
+    CURLU *from = curl_url();
+    CURLU *to = curl_url();
+    char *url = NULL;
+    char *copy = NULL;
+    if (relative != NULL && from != NULL && to != NULL
+        && strlen(relative) == text.len
+        && curl_url_set(from, CURLUPART_URL, base, 0) == CURLUE_OK
+        && curl_url_set(to, CURLUPART_URL, base, 0) == CURLUE_OK
+        && curl_url_set(to, CURLUPART_URL, relative, CURLU_DISALLOW_USER)
+               == CURLUE_OK
+        && curl_url_set(to, CURLUPART_FRAGMENT, NULL, 0) == CURLUE_OK
+        && same_origin(from, to)
+        && curl_url_get(to, CURLUPART_URL, &url, 0) == CURLUE_OK) {
+        copy = ro_memdup(url, strlen(url));
+    }
+    curl_free(url);
+    curl_url_cleanup(from);
+    curl_url_cleanup(to);
+    ro_free(relative);
+    return copy;
+}
+
+static bool
+take_endpoint(ro_session *session, ro_slice data)
+{
+    ro_legacy *legacy = session->carrier;
+    if (legacy->endpoint != NULL) {
+        return true; /* the first one wins */
+    }
+    legacy->endpoint = resolve(session->url, data);
+    if (legacy->endpoint == NULL) {
+        ro_channel_closed(session, "endpoint");
+        return false;
+    }
+    ro_exchange *next;
+    for (ro_exchange *each = session->waiting; each != NULL; each = next) {
+        next = each->next_waiting;
+        post_exchange(each, ro_slice_of(each->body, each->body_len));
+        ro_exchange_settle(each);
+    }
+    return true;
+}
+
+static bool
+stream_event(void *ctx, const ro_sse_event *event)
+{
+    ro_session *session = ctx;
+    const ro_legacy *legacy = session->carrier;
+    if (!event->has_data) {
+        return true;
+    }
+    if (ro_slice_equal(event->type, ro_slice_str("endpoint"))) {
+        return take_endpoint(session, event->data);
+    }
+    if (legacy->endpoint != NULL && event->data.len != 0
+        && ro_slice_equal(event->type, ro_slice_str("message"))) {
+        ro_channel_message(session, event->data, false);
+    }
+    return true;
+}
+
+static bool
+is_event_stream(const ro_head *head)
+{
+    static const char type[] = "text/event-stream";
+    ro_slice value;
+    return ro_header_find(head->headers, head->n_headers, "content-type",
+                          &value)
+           && value.len >= sizeof(type) - 1
+           && ro_header_name_is(ro_slice_of(value.ptr, sizeof(type) - 1),
+                                type)
+           && (value.len == sizeof(type) - 1
+               || value.ptr[sizeof(type) - 1] == ';');
+}
+
+/* A challenge goes up to the auth flow, which sends its request again. */
+static void
+pass_challenge(ro_session *session, const ro_head *head)
+{
+    while (session->waiting != NULL) {
+        ro_exchange *exchange = session->waiting;
+        if (ro_header_list_copy(&exchange->kept, head->headers,
+                                head->n_headers)) {
+            ro_header_list_drop(&exchange->kept,
+                                ro_slice_str("content-length"));
+            ro_header_list_drop(&exchange->kept,
+                                ro_slice_str("content-encoding"));
+            ro_header_list_drop(&exchange->kept,
+                                ro_slice_str("transfer-encoding"));
+        }
+        ro_exchange_reply(exchange, head->status, ro_slice_of("", 0));
+        ro_exchange_settle(exchange);
+    }
+}
+
+static ro_sink_verdict
+stream_head(void *ctx, const ro_head *head)
+{
+    ro_session *session = ctx;
+    ro_legacy *legacy = session->carrier;
+    if (session->auth && (head->status == 401 || head->status == 403)
+        && ro_call_gate(session->mcp->call) == RO_GATE_CLOSED) {
+        legacy->opened = false; /* the next request opens it again */
+        pass_challenge(session, head);
+        return RO_SINK_STOP;
+    }
+    if (head->status != 200 || !is_event_stream(head)) {
+        ro_channel_closed(session, head->status == 401   ? "http_401"
+                                   : head->status == 403 ? "http_403"
+                                   : head->status >= 500 ? "http_5xx"
+                                   : head->status >= 400 ? "http_4xx"
+                                                         : "content_type");
+        return RO_SINK_STOP;
+    }
+    return RO_SINK_MORE;
+}
+
+static ro_sink_verdict
+stream_data(void *ctx, const char *bytes, size_t len)
+{
+    ro_session *session = ctx;
+    ro_legacy *legacy = session->carrier;
+    ro_channel_count(session, len);
+    if (legacy->over
+        || ro_sse_feed(&legacy->sse, bytes, len) != RO_SSE_OK) {
+        ro_channel_too_large(session);
+        return RO_SINK_FAIL;
+    }
+    return RO_SINK_MORE;
+}
+
+static void
+stream_done(void *ctx, ro_net_code code)
+{
+    ro_session *session = ctx;
+    ro_legacy *legacy = session->carrier;
+    (void)code;
+    ro_transfer_release(legacy->stream);
+    legacy->stream = NULL;
+    ro_sse_free(&legacy->sse);
+    if (legacy->opened) {
+        ro_channel_closed(session, "connection");
+    }
+}
+
+static bool
+open_stream(ro_session *session, const ro_header_list *from)
+{
+    ro_legacy *legacy = session->carrier;
+    ro_header_list headers = {NULL, 0, 0};
+    ro_request request;
+    ro_sink sink = {session, stream_head, stream_data, stream_done};
+    bool opened
+        = post_headers(&headers, from)
+          && ro_header_list_set(&headers, ro_slice_str("accept"),
+                                ro_slice_str("text/event-stream"))
+          && ro_header_list_set(&headers, ro_slice_str("cache-control"),
+                                ro_slice_str("no-store"));
+    if (opened) {
+        ro_header_list_drop(&headers, ro_slice_str("content-type"));
+        ro_sse_init(&legacy->sse, RO_MAX_DISCOVERY, RO_MAX_HEADER_VALUE,
+                    stream_event, session);
+        ro_session_request(session, &request);
+        request.method = "GET";
+        request.headers = headers.items;
+        request.n_headers = headers.count;
+        opened = ro_net_submit(session->mcp->net, &request, &sink,
+                               &legacy->stream)
+                 == RO_NET_OK;
+    }
+    legacy->opened = opened;
+    ro_header_list_free(&headers);
+    return opened;
+}
+
+/* ---- the channel ---- */
+
+static void
+legacy_send(ro_session *session, ro_exchange *exchange, ro_slice message)
+{
+    ro_legacy *legacy = session->carrier;
+    ro_header_list_free(&session->template);
+    if (!ro_header_list_copy(&session->template, exchange->headers.items,
+                             exchange->headers.count)) {
+        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "memory");
+    }
+    else if (legacy->endpoint != NULL) {
+        post_exchange(exchange, message);
+    }
+    else if (!legacy->opened && !open_stream(session, &exchange->headers)) {
+        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "connection");
+    }
+}
+
+static void
+legacy_answer(ro_session *session, ro_slice message)
+{
+    (void)post(session, &session->template, message, NULL);
+}
+
+static void
+legacy_end(ro_session *session)
+{
+    ro_legacy *legacy = session->carrier;
+    legacy->over = true;
+    if (legacy->stream != NULL) {
+        ro_transfer_cancel(legacy->stream);
+    }
+}
+
+static void
+legacy_free(ro_session *session)
+{
+    ro_legacy *legacy = session->carrier;
+    ro_sse_free(&legacy->sse);
+    ro_free(legacy->endpoint);
+    ro_free(legacy);
+}
+
+const struct ro_channel ro_legacy_channel = {
+    .send = legacy_send,
+    .answer = legacy_answer,
+    .end = legacy_end,
+    .free = legacy_free,
+};
