@@ -37,8 +37,8 @@ ro_doc_lookup(ro_slice object, const char *const *names, size_t count,
     ro_doc_code code = tree == NULL ? RO_DOC_NO_MEMORY : RO_DOC_REFUSED;
     if (cJSON_IsObject(tree)) {
         for (size_t i = 0; i < count; i++) {
-            values[i] = value_of(
-                cJSON_GetObjectItemCaseSensitive(tree, names[i]));
+            values[i]
+                = value_of(cJSON_GetObjectItemCaseSensitive(tree, names[i]));
         }
         code = RO_DOC_OK;
     }

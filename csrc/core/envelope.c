@@ -12,40 +12,38 @@ typedef struct row {
 
 static const row rows[RO_CODES] = {
     [RO_CODE_OK] = {"ok", "", 0},
-    [RO_CODE_INVALID_COMMAND] =
-        {"invalid_command", "Use: dcode tools call-read-only TOOL --json", 2},
-    [RO_CODE_INVALID_TOOL_NAME] =
-        {"invalid_tool_name", "The MCP tool name is invalid.", 2},
-    [RO_CODE_INTERRUPTED] =
-        {"interrupted", "The MCP tool call was interrupted.", 130},
-    [RO_CODE_TIMEOUT] =
-        {"timeout", "The managed MCP tool call exceeded its time limit.", 1},
-    [RO_CODE_INPUT_REQUIRED] =
-        {"input_required", "A JSON object is required on standard input.", 1},
-    [RO_CODE_INPUT_TOO_LARGE] =
-        {"input_too_large", "The JSON input exceeds the managed size limit.",
-         1},
-    [RO_CODE_INVALID_INPUT] =
-        {"invalid_input", "Standard input must be one JSON object.", 1},
-    [RO_CODE_RUNTIME_FAILURE] =
-        {"runtime_failure", "The managed MCP tool call failed.", 1},
-    [RO_CODE_NOT_MCP_TOOL] =
-        {"not_mcp_tool", "The selected tool is not an MCP tool.", 1},
-    [RO_CODE_TOOL_NOT_FOUND] =
-        {"tool_not_found", "The exact MCP tool is unavailable.", 1},
-    [RO_CODE_AMBIGUOUS_TOOL] =
-        {"ambiguous_tool", "The exact MCP tool name is ambiguous.", 1},
-    [RO_CODE_TOOL_NOT_READ_ONLY] =
-        {"tool_not_read_only",
-         "The selected MCP tool is not coherently read-only.", 1},
-    [RO_CODE_RESULT_TOO_LARGE] =
-        {"result_too_large",
-         "The MCP tool result exceeds the managed size limit.", 1},
-    [RO_CODE_MALFORMED_RESULT] =
-        {"malformed_result", "The MCP tool returned an unsupported result.",
-         1},
-    [RO_CODE_TOOL_FAILED] =
-        {"tool_failed", "The MCP tool reported a failure.", 1},
+    [RO_CODE_INVALID_COMMAND]
+    = {"invalid_command", "Use: dcode tools call-read-only TOOL --json", 2},
+    [RO_CODE_INVALID_TOOL_NAME]
+    = {"invalid_tool_name", "The MCP tool name is invalid.", 2},
+    [RO_CODE_INTERRUPTED]
+    = {"interrupted", "The MCP tool call was interrupted.", 130},
+    [RO_CODE_TIMEOUT]
+    = {"timeout", "The managed MCP tool call exceeded its time limit.", 1},
+    [RO_CODE_INPUT_REQUIRED]
+    = {"input_required", "A JSON object is required on standard input.", 1},
+    [RO_CODE_INPUT_TOO_LARGE]
+    = {"input_too_large", "The JSON input exceeds the managed size limit.", 1},
+    [RO_CODE_INVALID_INPUT]
+    = {"invalid_input", "Standard input must be one JSON object.", 1},
+    [RO_CODE_RUNTIME_FAILURE]
+    = {"runtime_failure", "The managed MCP tool call failed.", 1},
+    [RO_CODE_NOT_MCP_TOOL]
+    = {"not_mcp_tool", "The selected tool is not an MCP tool.", 1},
+    [RO_CODE_TOOL_NOT_FOUND]
+    = {"tool_not_found", "The exact MCP tool is unavailable.", 1},
+    [RO_CODE_AMBIGUOUS_TOOL]
+    = {"ambiguous_tool", "The exact MCP tool name is ambiguous.", 1},
+    [RO_CODE_TOOL_NOT_READ_ONLY]
+    = {"tool_not_read_only",
+       "The selected MCP tool is not coherently read-only.", 1},
+    [RO_CODE_RESULT_TOO_LARGE]
+    = {"result_too_large",
+       "The MCP tool result exceeds the managed size limit.", 1},
+    [RO_CODE_MALFORMED_RESULT]
+    = {"malformed_result", "The MCP tool returned an unsupported result.", 1},
+    [RO_CODE_TOOL_FAILED]
+    = {"tool_failed", "The MCP tool reported a failure.", 1},
 };
 
 static const row *
@@ -115,8 +113,7 @@ build(const ro_doc_member *members, size_t count, ro_buf *out, size_t max)
     ro_buf text;
     ro_buf_init(&data, max);
     ro_buf_init(&text, max);
-    ro_envelope_code code =
-        of_doc(ro_doc_write_object(members, count, &data));
+    ro_envelope_code code = of_doc(ro_doc_write_object(members, count, &data));
     if (code == RO_ENVELOPE_BUILT) {
         const ro_doc_member top[] = {
             {"schema_version", ro_slice_str("1")},
@@ -136,14 +133,14 @@ build(const ro_doc_member *members, size_t count, ro_buf *out, size_t max)
 ro_envelope_code
 ro_envelope_error(ro_code code, ro_buf *out)
 {
-    const row *of = code == RO_CODE_OK ? row_of(RO_CODE_RUNTIME_FAILURE)
-                                       : row_of(code);
+    const row *of
+        = code == RO_CODE_OK ? row_of(RO_CODE_RUNTIME_FAILURE) : row_of(code);
     ro_buf name;
     ro_buf message;
     ro_buf_init(&name, RO_MAX_STDOUT);
     ro_buf_init(&message, RO_MAX_STDOUT);
-    ro_envelope_code done =
-        of_buf(ro_json_write_string(&name, ro_slice_str(of->name)));
+    ro_envelope_code done
+        = of_buf(ro_json_write_string(&name, ro_slice_str(of->name)));
     if (done == RO_ENVELOPE_BUILT) {
         done = of_buf(
             ro_json_write_string(&message, ro_slice_str(of->message)));

@@ -52,7 +52,6 @@ ro_envelope_code ro_envelope_error(ro_code code, ro_buf *out);
  * JSON object, or empty when the server sent none. Nothing is appended
  * unless RO_ENVELOPE_BUILT. */
 ro_envelope_code ro_envelope_ok(ro_slice tool, ro_slice content,
-                                ro_slice structured, ro_buf *out,
-                                size_t max);
+                                ro_slice structured, ro_buf *out, size_t max);
 
 #endif

@@ -187,8 +187,8 @@ read_batch(ro_buf *batch, ro_doc_value *again)
     if (ro_buf_append_char(batch, '}') != RO_BUF_OK) {
         return RO_HINTS_NO_MEMORY;
     }
-    ro_doc_code code =
-        ro_doc_lookup(ro_buf_slice(batch), hint_names, N_HINTS, seen);
+    ro_doc_code code
+        = ro_doc_lookup(ro_buf_slice(batch), hint_names, N_HINTS, seen);
     if (code != RO_DOC_OK) {
         return code == RO_DOC_NO_MEMORY ? RO_HINTS_NO_MEMORY
                                         : RO_HINTS_DISAGREEMENT;

@@ -113,8 +113,7 @@ judge_block(ro_slice block)
         || !fields_fit(block, common_fields)) {
         return BLOCK_MALFORMED;
     }
-    for (size_t i = 0; i < sizeof(block_types) / sizeof(block_types[0]);
-         i++) {
+    for (size_t i = 0; i < sizeof(block_types) / sizeof(block_types[0]); i++) {
         if (!ro_json_string_is(type, ro_slice_str(block_types[i].type))) {
             continue;
         }
@@ -162,8 +161,7 @@ judge_result(ro_slice result, ro_result *out)
     if (type != RO_JSON_TRUE && type != RO_JSON_FALSE) {
         return RO_RESULT_MALFORMED;
     }
-    if (ro_json_find(result, "structuredContent", &out->structured_content)
-            > 0
+    if (ro_json_find(result, "structuredContent", &out->structured_content) > 0
         && ro_json_type_of(out->structured_content) != RO_JSON_OBJECT) {
         return RO_RESULT_MALFORMED;
     }

@@ -28,8 +28,7 @@ typedef struct ro_result {
 } ro_result;
 
 /* id is the raw id of the request; out may be NULL. */
-ro_result_code ro_result_judge(ro_slice message, ro_slice id,
-                               ro_result *out);
+ro_result_code ro_result_judge(ro_slice message, ro_slice id, ro_result *out);
 
 /* ok, malformed_result, tool_failed, runtime_failure */
 ro_code ro_result_envelope_code(ro_result_code code);

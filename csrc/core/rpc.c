@@ -59,9 +59,9 @@ read_members(ro_slice root, ro_slice *version, ro_rpc *out)
         const char *name;
         ro_slice *value;
     } members[] = {
-        {"jsonrpc", version},       {"id", &out->id},
-        {"method", &out->method},   {"params", &out->params},
-        {"result", &out->result},   {"error", &out->error},
+        {"jsonrpc", version},     {"id", &out->id},
+        {"method", &out->method}, {"params", &out->params},
+        {"result", &out->result}, {"error", &out->error},
     };
     ro_json_iter iter = ro_json_iter_of(root);
     ro_slice key;
@@ -85,8 +85,7 @@ static ro_rpc_kind
 kind_of(ro_slice root, ro_rpc *out)
 {
     ro_slice version = {NULL, 0};
-    if (!is_type(root, RO_JSON_OBJECT)
-        || !read_members(root, &version, out)
+    if (!is_type(root, RO_JSON_OBJECT) || !read_members(root, &version, out)
         || !is_type(version, RO_JSON_STRING)
         || !ro_json_string_is(version, ro_slice_str("2.0"))
         || (out->id.len > 0 && !is_id(out->id))) {
@@ -294,8 +293,7 @@ ro_rpc_write_answer(ro_buf *out, const ro_rpc *request)
     }
     for (size_t i = 0; i < sizeof(declined) / sizeof(declined[0]); i++) {
         if (ro_rpc_method_is(request, declined[i].method)) {
-            return ro_rpc_write_error(out, request->id,
-                                      RO_RPC_INVALID_REQUEST,
+            return ro_rpc_write_error(out, request->id, RO_RPC_INVALID_REQUEST,
                                       declined[i].message);
         }
     }

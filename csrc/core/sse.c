@@ -3,9 +3,9 @@
 #include <limits.h>
 
 enum line_state {
-    AT_START,  /* of the stream: a BOM may come */
-    IN_NAME,   /* of a field, from the line's first byte */
-    AT_VALUE,  /* behind the colon: one space is skipped */
+    AT_START, /* of the stream: a BOM may come */
+    IN_NAME,  /* of a field, from the line's first byte */
+    AT_VALUE, /* behind the colon: one space is skipped */
     IN_VALUE,
     IN_IGNORED, /* a comment, an unknown field, or a value that is void */
 };
@@ -131,6 +131,20 @@ read_digits(ro_sse *sse, const char *bytes, size_t len)
     }
 }
 
+/* What stands before a NUL counts for the cap, so that the outcome does not
+ * depend on how the line was split. */
+static void
+read_id(ro_sse *sse, const char *bytes, size_t len)
+{
+    const char *nul = memchr(bytes, '\0', len);
+    append(sse, &sse->line_id, bytes,
+           nul != NULL ? (size_t)(nul - bytes) : len);
+    if (nul != NULL) {
+        sse->bad_value = true;
+        sse->state = IN_IGNORED;
+    }
+}
+
 static void
 read_value(ro_sse *sse, const char *bytes, size_t len)
 {
@@ -142,13 +156,7 @@ read_value(ro_sse *sse, const char *bytes, size_t len)
         append(sse, &sse->type, bytes, len);
         break;
     case FIELD_ID:
-        if (memchr(bytes, '\0', len) != NULL) {
-            sse->bad_value = true;
-            sse->state = IN_IGNORED;
-        }
-        else {
-            append(sse, &sse->line_id, bytes, len);
-        }
+        read_id(sse, bytes, len);
         break;
     case FIELD_RETRY:
         read_digits(sse, bytes, len);
@@ -174,8 +182,7 @@ end_field(ro_sse *sse)
         swap(&sse->block_id, &sse->line_id);
         sse->has_id = true;
     }
-    else if (sse->field == FIELD_RETRY && !sse->bad_value
-             && sse->has_digits) {
+    else if (sse->field == FIELD_RETRY && !sse->bad_value && sse->has_digits) {
         sse->retry_ms = sse->value_ms;
     }
     sse->field = FIELD_OTHER;

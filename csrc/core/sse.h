@@ -39,24 +39,24 @@ typedef bool (*ro_sse_event_fn)(void *arg, const ro_sse_event *event);
 typedef struct ro_sse {
     ro_buf data;
     ro_buf type;
-    ro_buf id;         /* of the last block that is complete */
-    ro_buf block_id;   /* of this block */
-    ro_buf line_id;    /* of the line that is being read */
+    ro_buf id;       /* of the last block that is complete */
+    ro_buf block_id; /* of this block */
+    ro_buf line_id;  /* of the line that is being read */
     ro_sse_event_fn event;
     void *arg;
-    ro_sse_code code;  /* the first that was not OK */
+    ro_sse_code code; /* the first that was not OK */
     int state;
     int field;
-    char name[6];      /* the first bytes of the field name */
+    char name[6]; /* the first bytes of the field name */
     unsigned n_name;
-    unsigned n_bom;    /* bytes of the BOM seen at the start */
+    unsigned n_bom; /* bytes of the BOM seen at the start */
     bool after_cr;
     bool has_data;
-    bool has_id;       /* in this block */
-    bool bad_value;    /* a NUL in an id, no digit in a retry */
+    bool has_id;    /* in this block */
+    bool bad_value; /* a NUL in an id, no digit in a retry */
     bool has_digits;
-    int value_ms;      /* the retry line that is being read */
-    int retry_ms;      /* this block's, or -1 */
+    int value_ms; /* the retry line that is being read */
+    int retry_ms; /* this block's, or -1 */
 } ro_sse;
 
 /* max_data: bytes of one event's data. max_field: bytes of an event type or

@@ -65,8 +65,8 @@ is_named(ro_slice entry, ro_slice prefix, ro_slice tool)
         || !ro_slice_equal(prefix, ro_slice_of(tool.ptr, prefix.len))) {
         return false;
     }
-    return ro_json_string_is(name, ro_slice_of(tool.ptr + prefix.len,
-                                               tool.len - prefix.len));
+    return ro_json_string_is(
+        name, ro_slice_of(tool.ptr + prefix.len, tool.len - prefix.len));
 }
 
 /* ---- writing ---- */

@@ -20,7 +20,7 @@ typedef enum ro_list_code {
     RO_LIST_TOO_DEEP,  /* some entry, kept or not, is deeper than max_depth */
     RO_LIST_TOO_LARGE, /* out's cap */
     RO_LIST_NO_MEMORY,
-    RO_LIST_STOPPED,   /* the callback returned false */
+    RO_LIST_STOPPED, /* the callback returned false */
 } ro_list_code;
 
 /* Called for each entry that is kept, in order, with its raw bytes; false
@@ -42,7 +42,7 @@ typedef struct ro_list {
                              refuse the last) */
     size_t entries;       /* items of tools */
     size_t kept;
-    size_t not_objects;   /* items dropped for that */
+    size_t not_objects; /* items dropped for that */
 } ro_list;
 
 /* Append to out the message {"jsonrpc":"2.0","id":<raw>,"result":

@@ -1,5 +1,6 @@
-/* Verdicts on MCP bytes: hints, tool lists, results, event streams,
- * envelopes. */
+/* Verdicts on MCP bytes: hints, tool lists, results, event streams. */
+#include "py/mcp.h"
+
 #include "py/errors.h"
 
 #include "core/buf.h"
@@ -11,16 +12,16 @@
 #include "core/sse.h"
 #include "core/toollist.h"
 
-static PyObject *
-bytes_of(ro_slice slice)
+PyObject *
+ro_py_bytes_of(ro_slice slice)
 {
     return PyBytes_FromStringAndSize(slice.ptr, (Py_ssize_t)slice.len);
 }
 
-static bool
-utf8_of(PyObject *text, ro_slice *utf8)
+bool
+ro_py_utf8_of(PyObject *text, ro_slice *utf8)
 {
-    Py_ssize_t len;
+    Py_ssize_t len = 0;
     utf8->ptr = PyUnicode_AsUTF8AndSize(text, &len);
     utf8->len = (size_t)len;
     return utf8->ptr != NULL;
@@ -38,11 +39,10 @@ validate(PyObject *module, ro_slice document, const ro_json_limits *limits)
     return 0;
 }
 
-/* The same for a document that must be of one type. */
-static int
-validate_type(PyObject *module, ro_slice document,
-              const ro_json_limits *limits, ro_json_type type,
-              ro_json_code otherwise)
+int
+ro_py_validate_type(PyObject *module, ro_slice document,
+                    const ro_json_limits *limits, ro_json_type type,
+                    ro_json_code otherwise)
 {
     if (validate(module, document, limits) < 0) {
         return -1;
@@ -58,13 +58,15 @@ validate_type(PyObject *module, ro_slice document,
 
 /* ---- hints ---- */
 
-PyDoc_STRVAR(hint_verdict_doc,
-"hint_verdict(entry, /, *, max_depth=64)\n"
-"--\n\n"
-"Whether a raw tools/list entry says that its tool is read-only.\n\n"
-"Returns (allowed, reason); the reason is a lower-case name, \"read_only\"\n"
-"when allowed. A duplicate key is a refusal. Raises JSONError for bytes\n"
-"that are not one JSON object of at most 8 MiB and max_depth levels.");
+PyDoc_STRVAR(
+    hint_verdict_doc,
+    "hint_verdict(entry, /, *, max_depth=64)\n"
+    "--\n\n"
+    "Whether a raw tools/list entry says that its tool is read-only.\n\n"
+    "Returns (allowed, reason); the reason is a lower-case name,\n"
+    "\"read_only\" when allowed. A duplicate key is a refusal. Raises\n"
+    "JSONError for bytes that are not one JSON object of at most 8 MiB and\n"
+    "max_depth levels.");
 
 static PyObject *
 hint_verdict(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -73,42 +75,43 @@ hint_verdict(PyObject *module, PyObject *args, PyObject *kwargs)
     const char *ptr;
     Py_ssize_t len;
     int max_depth = RO_MAX_DEPTH;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y#|$i:hint_verdict",
-                                     names, &ptr, &len, &max_depth)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y#|$i:hint_verdict", names,
+                                     &ptr, &len, &max_depth)) {
         return NULL;
     }
     if (max_depth < 1) {
         return ro_py_raise_value("max_depth must be at least 1");
     }
     ro_slice entry = {ptr, (size_t)len};
-    const ro_json_limits limits = {RO_MAX_DISCOVERY, (unsigned)max_depth,
-                                   true};
-    if (validate_type(module, entry, &limits, RO_JSON_OBJECT,
-                      RO_JSON_NOT_OBJECT)
+    const ro_json_limits limits
+        = {RO_MAX_DISCOVERY, (unsigned)max_depth, true};
+    if (ro_py_validate_type(module, entry, &limits, RO_JSON_OBJECT,
+                            RO_JSON_NOT_OBJECT)
         < 0) {
         return NULL;
     }
     ro_hints_code code = ro_hints_judge(entry, (unsigned)max_depth);
-    return Py_BuildValue(
-        "(Os)", code == RO_HINTS_READ_ONLY ? Py_True : Py_False,
-        ro_hints_reason(code));
+    return Py_BuildValue("(Os)",
+                         code == RO_HINTS_READ_ONLY ? Py_True : Py_False,
+                         ro_hints_reason(code));
 }
 
 /* ---- tool lists ---- */
 
-PyDoc_STRVAR(reduce_tool_list_doc,
-"reduce_tool_list(message, prefix, tool, /)\n"
-"--\n\n"
-"The tools/list answer with only the entries that resolve to one name.\n\n"
-"Keeps the entries whose prefix + name is tool (every object if tool is\n"
-"empty) and nextCursor. Returns (message, entries) as raw bytes. Raises\n"
-"JSONError for bytes that are not JSON within the bounds of a discovery\n"
-"answer, ValueError for what is not a tools/list result.");
+PyDoc_STRVAR(
+    reduce_tool_list_doc,
+    "reduce_tool_list(message, prefix, tool, /)\n"
+    "--\n\n"
+    "The tools/list answer with only the entries that resolve to one name.\n\n"
+    "Keeps the entries whose prefix + name is tool (every object if tool is\n"
+    "empty) and nextCursor. Returns (message, entries) as raw bytes. Raises\n"
+    "JSONError for bytes that are not JSON within the bounds of a discovery\n"
+    "answer, ValueError for what is not a tools/list result.");
 
 static bool
 collect_entry(void *arg, ro_slice entry)
 {
-    PyObject *bytes = bytes_of(entry);
+    PyObject *bytes = ro_py_bytes_of(entry);
     if (bytes == NULL) {
         return false;
     }
@@ -147,12 +150,13 @@ reduce_tool_list(PyObject *module, PyObject *args)
     ro_list_query query = {.max_depth = RO_MAX_DEPTH, .entry = collect_entry};
     if (!PyArg_ParseTuple(args, "y#UU:reduce_tool_list", &ptr, &len, &prefix,
                           &tool)
-        || !utf8_of(prefix, &query.prefix) || !utf8_of(tool, &query.tool)) {
+        || !ro_py_utf8_of(prefix, &query.prefix)
+        || !ro_py_utf8_of(tool, &query.tool)) {
         return NULL;
     }
     ro_slice message = {ptr, (size_t)len};
-    const ro_json_limits limits = {
-        RO_MAX_DISCOVERY, RO_MAX_DEPTH + RO_LIST_EXTRA_DEPTH, true};
+    const ro_json_limits limits
+        = {RO_MAX_DISCOVERY, RO_MAX_DEPTH + RO_LIST_EXTRA_DEPTH, true};
     if (validate(module, message, &limits) < 0) {
         return NULL;
     }
@@ -167,8 +171,8 @@ reduce_tool_list(PyObject *module, PyObject *args)
     query.arg = entries;
     ro_list_code code = ro_list_reduce(message, &query, &list, &out);
     if (code == RO_LIST_OK) {
-        reduced = Py_BuildValue("(y#O)", out.data, (Py_ssize_t)out.len,
-                                entries);
+        reduced
+            = Py_BuildValue("(y#O)", out.data, (Py_ssize_t)out.len, entries);
     }
     else {
         (void)raise_list(code);
@@ -180,12 +184,13 @@ reduce_tool_list(PyObject *module, PyObject *args)
 
 /* ---- results ---- */
 
-PyDoc_STRVAR(judge_result_doc,
-"judge_result(message, id, /)\n"
-"--\n\n"
-"The envelope code that a tools/call answer leads to, or \"ok\".\n\n"
-"message is one JSON-RPC message in bytes; id is the int or str that the\n"
-"request carried.");
+PyDoc_STRVAR(
+    judge_result_doc,
+    "judge_result(message, id, /)\n"
+    "--\n\n"
+    "The envelope code that a tools/call answer leads to, or \"ok\".\n\n"
+    "message is one JSON-RPC message in bytes; id is the int or str that the\n"
+    "request carried.");
 
 /* 0 with the raw id appended to out, or -1 with an exception. */
 static int
@@ -194,14 +199,14 @@ write_id(PyObject *id, ro_buf *out)
     ro_slice utf8;
     ro_buf_code code;
     if (PyUnicode_Check(id)) {
-        if (!utf8_of(id, &utf8)) {
+        if (!ro_py_utf8_of(id, &utf8)) {
             return -1;
         }
         code = ro_json_write_string(out, utf8);
     }
     else if (PyLong_CheckExact(id)) {
         PyObject *digits = PyObject_Str(id);
-        if (digits == NULL || !utf8_of(digits, &utf8)) {
+        if (digits == NULL || !ro_py_utf8_of(digits, &utf8)) {
             Py_XDECREF(digits);
             return -1;
         }
@@ -257,15 +262,17 @@ judge_result(PyObject *module, PyObject *args)
 
 /* ---- event streams ---- */
 
-PyDoc_STRVAR(sse_events_doc,
-"sse_events(data, /, *, max_bytes=1048576, chunk=0)\n"
-"--\n\n"
-"The events of an event stream, as (type, data, id, retry) tuples.\n\n"
-"type is a str, data bytes; id is a str, or None when the event has none;\n"
-"retry is in milliseconds, or None. A block that only sets an id or a retry\n"
-"time is in the list with empty data. The stream is fed to the parser chunk\n"
-"bytes at a time, 0 is all at once. Raises ValueError for an event with\n"
-"more than max_bytes of data.");
+PyDoc_STRVAR(
+    sse_events_doc,
+    "sse_events(data, /, *, max_bytes=1048576, chunk=0)\n"
+    "--\n\n"
+    "The events of an event stream, as (type, data, id, retry) tuples.\n\n"
+    "type is a str, data bytes; id is a str, or None when the event has\n"
+    "none; retry is in milliseconds, or None. A block that only sets an id\n"
+    "or a retry time is in the list with empty data. The stream is fed to\n"
+    "the parser chunk bytes at a time; 0 is all at once. Raises ValueError\n"
+    "for an event with more than max_bytes of data, or an event type or id\n"
+    "of more than 16 KiB.");
 
 static bool
 collect_event(void *arg, const ro_sse_event *event)
@@ -290,7 +297,7 @@ collect_event(void *arg, const ro_sse_event *event)
     }
     PyObject *type = PyUnicode_DecodeUTF8(
         event->type.ptr, (Py_ssize_t)event->type.len, "replace");
-    PyObject *data = bytes_of(event->data);
+    PyObject *data = ro_py_bytes_of(event->data);
     item = Py_BuildValue("(NNOO)", type, data, id, retry);
     more = item != NULL && PyList_Append(list, item) == 0;
 done:
@@ -336,8 +343,8 @@ sse_events(PyObject *module, PyObject *args, PyObject *kwargs)
     ro_sse sse;
     ro_sse_init(&sse, (size_t)max_bytes, RO_MAX_HEADER_VALUE, collect_event,
                 events);
-    ro_sse_code code =
-        feed_in_chunks(&sse, ro_slice_of(ptr, (size_t)len), (size_t)chunk);
+    ro_sse_code code
+        = feed_in_chunks(&sse, ro_slice_of(ptr, (size_t)len), (size_t)chunk);
     ro_sse_free(&sse);
     if (code == RO_SSE_OK) {
         return events;
@@ -352,204 +359,17 @@ sse_events(PyObject *module, PyObject *args, PyObject *kwargs)
     return NULL;
 }
 
-/* ---- envelopes ---- */
-
-static bool
-code_of(PyObject *arg, bool failures_only, ro_code *code)
-{
-    ro_slice name;
-    if (!PyUnicode_Check(arg)) {
-        PyErr_SetString(PyExc_TypeError, "code must be str");
-        return false;
-    }
-    if (!utf8_of(arg, &name)) {
-        return false;
-    }
-    if (!ro_code_of_name(name, code)
-        || (failures_only && *code == RO_CODE_OK)) {
-        (void)ro_py_raise_value("unknown envelope code");
-        return false;
-    }
-    return true;
-}
-
-static PyObject *
-envelope_bytes(ro_envelope_code code, ro_buf *out)
-{
-    PyObject *bytes = NULL;
-    switch (code) {
-    case RO_ENVELOPE_BUILT:
-        bytes = bytes_of(ro_buf_slice(out));
-        break;
-    case RO_ENVELOPE_TOO_LARGE:
-        (void)ro_py_raise_value("too large");
-        break;
-    case RO_ENVELOPE_NO_MEMORY:
-        (void)PyErr_NoMemory();
-        break;
-    }
-    ro_buf_free(out);
-    return bytes;
-}
-
-PyDoc_STRVAR(envelope_error_doc,
-"envelope_error(code, /)\n"
-"--\n\n"
-"The failure document for a name in ENVELOPE_CODES, without a newline.");
-
-static PyObject *
-envelope_error(PyObject *module, PyObject *arg)
-{
-    (void)module;
-    ro_code code;
-    if (!code_of(arg, true, &code)) {
-        return NULL;
-    }
-    ro_buf out;
-    ro_buf_init(&out, RO_MAX_STDOUT);
-    return envelope_bytes(ro_envelope_error(code, &out), &out);
-}
-
-PyDoc_STRVAR(envelope_exit_doc,
-"envelope_exit(code, /)\n"
-"--\n\n"
-"The exit code for a name in ENVELOPE_CODES; 0 for \"ok\".");
-
-static PyObject *
-envelope_exit(PyObject *module, PyObject *arg)
-{
-    (void)module;
-    ro_code code;
-    if (!code_of(arg, false, &code)) {
-        return NULL;
-    }
-    return PyLong_FromLong(ro_code_exit(code));
-}
-
-PyDoc_STRVAR(envelope_ok_doc,
-"envelope_ok(tool, content, structured, /)\n"
-"--\n\n"
-"The success document, without a newline.\n\n"
-"content is an ASCII JSON array in bytes; structured a JSON object, or None\n"
-"when the server sent none. White space between their tokens is removed,\n"
-"all else stays. Raises JSONError for other bytes and\n"
-"ValueError(\"too large\") when the document passes its bound.");
-
-/* 0 with the minified document appended to out, or -1. */
-static int
-minify(PyObject *module, ro_slice document, ro_json_type type,
-       ro_json_code otherwise, ro_buf *out)
-{
-    /* A larger one cannot fit, but may do so without its white space. */
-    const ro_json_limits limits = {RO_MAX_ANSWER, RO_MAX_DEPTH, false};
-    if (validate_type(module, document, &limits, type, otherwise) < 0) {
-        return -1;
-    }
-    switch (ro_json_minify(ro_json_root(document), out)) {
-    case RO_BUF_OK:
-        return 0;
-    case RO_BUF_TOO_LARGE:
-        (void)ro_py_raise_value("too large");
-        break;
-    case RO_BUF_NO_MEMORY:
-        (void)PyErr_NoMemory();
-        break;
-    }
-    return -1;
-}
-
-static bool
-is_ascii(ro_slice bytes)
-{
-    for (size_t i = 0; i < bytes.len; i++) {
-        if ((unsigned char)bytes.ptr[i] > 0x7f) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static PyObject *
-envelope_ok(PyObject *module, PyObject *args)
-{
-    PyObject *name;
-    ro_slice tool;
-    ro_slice content;
-    ro_slice structured;
-    Py_ssize_t content_len;
-    Py_ssize_t structured_len;
-    if (!PyArg_ParseTuple(args, "Uy#z#:envelope_ok", &name, &content.ptr,
-                          &content_len, &structured.ptr, &structured_len)
-        || !utf8_of(name, &tool)) {
-        return NULL;
-    }
-    content.len = (size_t)content_len;
-    structured.len = (size_t)structured_len;
-    if (!is_ascii(content)) {
-        return ro_py_raise_value("content must be ASCII");
-    }
-    PyObject *document = NULL;
-    ro_buf small_content;
-    ro_buf small_structured;
-    ro_buf out;
-    ro_buf_init(&small_content, RO_MAX_STDOUT);
-    ro_buf_init(&small_structured, RO_MAX_STDOUT);
-    ro_buf_init(&out, RO_MAX_STDOUT);
-    if (minify(module, content, RO_JSON_ARRAY, RO_JSON_SYNTAX, &small_content)
-        < 0) {
-        goto done;
-    }
-    if (structured.ptr != NULL
-        && minify(module, structured, RO_JSON_OBJECT, RO_JSON_NOT_OBJECT,
-                  &small_structured)
-               < 0) {
-        goto done;
-    }
-    document = envelope_bytes(
-        ro_envelope_ok(tool, ro_buf_slice(&small_content),
-                       ro_buf_slice(&small_structured), &out, RO_MAX_STDOUT),
-        &out);
-done:
-    ro_buf_free(&small_content);
-    ro_buf_free(&small_structured);
-    return document;
-}
-
 /* ---- wiring ---- */
 
 static PyMethodDef methods[] = {
     {"hint_verdict", (PyCFunction)(void (*)(void))hint_verdict,
      METH_VARARGS | METH_KEYWORDS, hint_verdict_doc},
-    {"reduce_tool_list", reduce_tool_list, METH_VARARGS,
-     reduce_tool_list_doc},
+    {"reduce_tool_list", reduce_tool_list, METH_VARARGS, reduce_tool_list_doc},
     {"judge_result", judge_result, METH_VARARGS, judge_result_doc},
     {"sse_events", (PyCFunction)(void (*)(void))sse_events,
      METH_VARARGS | METH_KEYWORDS, sse_events_doc},
-    {"envelope_error", envelope_error, METH_O, envelope_error_doc},
-    {"envelope_exit", envelope_exit, METH_O, envelope_exit_doc},
-    {"envelope_ok", envelope_ok, METH_VARARGS, envelope_ok_doc},
     {NULL, NULL, 0, NULL},
 };
-
-static int
-add_codes(PyObject *module)
-{
-    const int first = RO_CODE_OK + 1;
-    PyObject *codes = PyTuple_New(RO_CODES - first);
-    if (codes == NULL) {
-        return -1;
-    }
-    for (int i = first; i < (int)RO_CODES; i++) {
-        PyObject *name = PyUnicode_FromString(ro_code_name((ro_code)i));
-        if (name == NULL || PyTuple_SetItem(codes, i - first, name) < 0) {
-            Py_DECREF(codes);
-            return -1;
-        }
-    }
-    int result = PyModule_AddObjectRef(module, "ENVELOPE_CODES", codes);
-    Py_DECREF(codes);
-    return result;
-}
 
 int
 ro_py_add_mcp(PyObject *module)
@@ -557,5 +377,5 @@ ro_py_add_mcp(PyObject *module)
     if (PyModule_AddFunctions(module, methods) < 0) {
         return -1;
     }
-    return add_codes(module);
+    return ro_py_add_envelopes(module);
 }

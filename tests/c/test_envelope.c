@@ -6,7 +6,8 @@
 #include "core/envelope.h"
 #include "core/limits.h"
 
-#define HEAD "{\"schema_version\":1,\"command\":\"tools call-read-only\",\"data\":"
+#define HEAD                                                                  \
+    "{\"schema_version\":1,\"command\":\"tools call-read-only\",\"data\":"
 #define FAILED HEAD "{\"ok\":false,\"status\":\"error\",\"code\":"
 
 static const struct {
@@ -127,8 +128,8 @@ test_ok(void)
                         "\"content\":[{\"type\":\"text\","
                         "\"text\":\"\\u00e4\"}]}}"));
     ro_buf_clear(&out);
-    CHECK(ok("[]", "{\"a\":1.10,\"b\":\"\\u0000\xc3\xa4\",\"c\":1E400}",
-             &out, RO_MAX_STDOUT)
+    CHECK(ok("[]", "{\"a\":1.10,\"b\":\"\\u0000\xc3\xa4\",\"c\":1E400}", &out,
+             RO_MAX_STDOUT)
           == RO_ENVELOPE_BUILT);
     CHECK(is(&out, HEAD "{\"ok\":true,\"status\":\"ok\",\"tool\":\"s_t\","
                         "\"content\":[],\"structured_content\":"

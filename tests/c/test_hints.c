@@ -85,8 +85,7 @@ static const struct {
      RO_HINTS_DUPLICATE_KEY},
     {ENTRY("{\"readOnlyHint\":false,\"read\\u004fnlyHint\":true}"),
      RO_HINTS_DUPLICATE_KEY},
-    {ENTRY("{\"readOnlyHint\":true,\"x\":1,\"x\":1}"),
-     RO_HINTS_DUPLICATE_KEY},
+    {ENTRY("{\"readOnlyHint\":true,\"x\":1,\"x\":1}"), RO_HINTS_DUPLICATE_KEY},
     {ENTRY("{\"readOnlyHint\":true,\"x\":{\"y\":1,\"y\":1}}"),
      RO_HINTS_DUPLICATE_KEY},
     {"{\"name\":\"t\",\"name\":\"u\",\"annotations\":"
@@ -113,8 +112,7 @@ static const struct {
     {ENTRY("true"), RO_HINTS_ANNOTATIONS_NOT_OBJECT},
     {ENTRY("\"{}\""), RO_HINTS_ANNOTATIONS_NOT_OBJECT},
 
-    {"[{\"annotations\":{\"readOnlyHint\":true}}]",
-     RO_HINTS_ENTRY_NOT_OBJECT},
+    {"[{\"annotations\":{\"readOnlyHint\":true}}]", RO_HINTS_ENTRY_NOT_OBJECT},
     {"null", RO_HINTS_ENTRY_NOT_OBJECT},
     {"", RO_HINTS_MALFORMED},
     {ENTRY("{\"readOnlyHint\":True}"), RO_HINTS_MALFORMED},
@@ -124,8 +122,7 @@ static const struct {
     {ENTRY("{\"readOnlyHint\":true,\"x\":01}"), RO_HINTS_MALFORMED},
     {ENTRY("{\"readOnlyHint\":true}") "x", RO_HINTS_MALFORMED},
     {"\xef\xbb\xbf" ENTRY("{\"readOnlyHint\":true}"), RO_HINTS_MALFORMED},
-    {ENTRY("{\"readOnlyHint\":true,\"x\":[[[[[[[]]]]]]]}"),
-     RO_HINTS_TOO_DEEP},
+    {ENTRY("{\"readOnlyHint\":true,\"x\":[[[[[[[]]]]]]]}"), RO_HINTS_TOO_DEEP},
 };
 
 static void
@@ -135,8 +132,7 @@ test_table(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         ro_hints_code code = ro_hints_judge(ro_slice_str(cases[i].entry), 8);
         if (code != cases[i].code) {
-            fprintf(stderr, "%s: %s\n", cases[i].entry,
-                    ro_hints_reason(code));
+            fprintf(stderr, "%s: %s\n", cases[i].entry, ro_hints_reason(code));
         }
         CHECK(code == cases[i].code);
         seen[code] = true;
@@ -179,17 +175,16 @@ judge_many(unsigned members, const char *last, size_t *len)
 {
     ro_buf entry;
     ro_buf_init(&entry, 1u << 24);
-    const ro_slice head =
-        ro_slice_str("{\"annotations\":{\"readOnlyHint\":true");
+    const ro_slice head
+        = ro_slice_str("{\"annotations\":{\"readOnlyHint\":true");
     CHECK(ro_buf_append_slice(&entry, head) == RO_BUF_OK);
     for (unsigned i = 0; i < members; i++) {
         char member[32];
         (void)snprintf(member, sizeof(member), ",\"k%u\":%u", i, i);
-        CHECK(ro_buf_append_slice(&entry, ro_slice_str(member))
-              == RO_BUF_OK);
+        CHECK(ro_buf_append_slice(&entry, ro_slice_str(member)) == RO_BUF_OK);
         if (i == members / 2) {
-            CHECK(ro_buf_append_slice(
-                      &entry, ro_slice_str(",\"idempotentHint\":true"))
+            CHECK(ro_buf_append_slice(&entry,
+                                      ro_slice_str(",\"idempotentHint\":true"))
                   == RO_BUF_OK);
         }
     }

@@ -14,8 +14,7 @@ static const struct {
     {CONTENT(""), RO_RESULT_OK},
     {CONTENT("{\"type\":\"text\",\"text\":\"a\"}"), RO_RESULT_OK},
     {ANSWER("{\"content\":[],\"isError\":false}"), RO_RESULT_OK},
-    {ANSWER("{\"content\":[],\"structuredContent\":{\"a\":1}}"),
-     RO_RESULT_OK},
+    {ANSWER("{\"content\":[],\"structuredContent\":{\"a\":1}}"), RO_RESULT_OK},
     {ANSWER("{\"content\":[],\"_meta\":{},\"x\":1}"), RO_RESULT_OK},
 
     /* not one answer with our id */
@@ -53,10 +52,8 @@ static const struct {
     {ANSWER("{\"content\":[],\"isError\":\"true\"}"), RO_RESULT_MALFORMED},
     {ANSWER("{\"content\":[],\"structuredContent\":null}"),
      RO_RESULT_MALFORMED},
-    {ANSWER("{\"content\":[],\"structuredContent\":[]}"),
-     RO_RESULT_MALFORMED},
-    {ANSWER("{\"content\":[],\"structuredContent\":1}"),
-     RO_RESULT_MALFORMED},
+    {ANSWER("{\"content\":[],\"structuredContent\":[]}"), RO_RESULT_MALFORMED},
+    {ANSWER("{\"content\":[],\"structuredContent\":1}"), RO_RESULT_MALFORMED},
     {ANSWER("{\"content\":[],\"structuredContent\":[],\"isError\":true}"),
      RO_RESULT_MALFORMED},
     {ANSWER("{\"isError\":true}"), RO_RESULT_MALFORMED},
@@ -176,8 +173,8 @@ test_table(void)
         ro_slice message = ro_slice_str(cases[i].message);
         ro_result result;
         CHECK(ro_json_validate(message, &limits, NULL) == RO_JSON_OK);
-        ro_result_code code =
-            ro_result_judge(message, ro_slice_str("7"), &result);
+        ro_result_code code
+            = ro_result_judge(message, ro_slice_str("7"), &result);
         if (code != cases[i].code) {
             fprintf(stderr, "%s: %d\n", cases[i].message, (int)code);
         }
@@ -191,18 +188,18 @@ test_table(void)
 static void
 test_slices(void)
 {
-    ro_slice message = ro_slice_str(
-        ANSWER("{\"structuredContent\" : { \"a\" : 1.10 } ,"
-               " \"content\" : [ ] }"));
+    ro_slice message
+        = ro_slice_str(ANSWER("{\"structuredContent\" : { \"a\" : 1.10 } ,"
+                              " \"content\" : [ ] }"));
     ro_result result;
     CHECK(ro_result_judge(message, ro_slice_str("7"), &result)
           == RO_RESULT_OK);
     CHECK(ro_slice_equal(result.content, ro_slice_str("[ ]")));
     CHECK(ro_slice_equal(result.structured_content,
                          ro_slice_str("{ \"a\" : 1.10 }")));
-    message = ro_slice_str(
-        "{\"jsonrpc\":\"2.0\",\"id\":\"\\u0061\",\"result\":"
-        "{\"content\":[]}}");
+    message
+        = ro_slice_str("{\"jsonrpc\":\"2.0\",\"id\":\"\\u0061\",\"result\":"
+                       "{\"content\":[]}}");
     CHECK(ro_result_judge(message, ro_slice_str("\"a\""), &result)
           == RO_RESULT_OK);
     CHECK(result.structured_content.len == 0);

@@ -39,12 +39,10 @@ test_kinds(void)
         {"{\"jsonrpc\":\"2.0\",\"method\":\"m\"}", RO_RPC_NOTIFICATION},
         {"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":{}}",
          RO_RPC_NOTIFICATION},
-        {"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":null}",
-         RO_RPC_INVALID},
+        {"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":null}", RO_RPC_INVALID},
         {" {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}} ", RO_RPC_RESULT},
         {"{\"jsonrpc\":\"2.0\",\"id\":-1,\"result\":null}", RO_RPC_RESULT},
-        {"{\"jsonrpc\":\"2\\u002e0\",\"id\":1,\"result\":{}}",
-         RO_RPC_RESULT},
+        {"{\"jsonrpc\":\"2\\u002e0\",\"id\":1,\"result\":{}}", RO_RPC_RESULT},
         {"{\"jsonrpc\":\"2.0\",\"\\u0069d\":1,\"result\":{},\"x\":1,\"x\":2}",
          RO_RPC_RESULT},
         {"{\"jsonrpc\":\"2.0\",\"result\":{}}", RO_RPC_INVALID},
@@ -110,9 +108,8 @@ test_kinds(void)
         }
         CHECK(kind == cases[i].kind);
         if (kind == RO_RPC_INVALID) {
-            CHECK(rpc.id.len == 0 && rpc.method.len == 0
-                  && rpc.params.len == 0 && rpc.result.len == 0
-                  && rpc.error.len == 0);
+            CHECK(rpc.id.len == 0 && rpc.method.len == 0 && rpc.params.len == 0
+                  && rpc.result.len == 0 && rpc.error.len == 0);
         }
     }
 }
@@ -199,8 +196,8 @@ test_replace(void)
                    "{\"params\":{\"\\u0061rguments\":{}}}"));
     CHECK(replaced("{\"params\":{\"name\":\"t\"}}", "{\"a\":1}",
                    "{\"params\":{\"name\":\"t\",\"arguments\":{\"a\":1}}}"));
-    CHECK(replaced("{\"params\":{}}", "{}",
-                   "{\"params\":{\"arguments\":{}}}"));
+    CHECK(
+        replaced("{\"params\":{}}", "{}", "{\"params\":{\"arguments\":{}}}"));
     CHECK(replaced("{\"params\":{ }}", "{}",
                    "{\"params\":{ \"arguments\":{}}}"));
     CHECK(replaced("{\"params\":null,\"id\":1}", "{}",
@@ -286,8 +283,7 @@ test_no_memory(void)
         ro_buf out;
         ro_buf_init(&out, 4096);
         ro_alloc_fail_at(nth, 0);
-        ro_buf_code code =
-            ro_rpc_replace_arguments(request, arguments, &out);
+        ro_buf_code code = ro_rpc_replace_arguments(request, arguments, &out);
         done = ro_alloc_count() < nth;
         CHECK(code == (done ? RO_BUF_OK : RO_BUF_NO_MEMORY));
         ro_buf_free(&out);

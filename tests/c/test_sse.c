@@ -113,16 +113,33 @@ static const struct {
     {"retry: 2147483647\n\n", "!message|||2147483647;"},
     {"retry: 2147483648\n\n", "!message|||2147483647;"},
     {"retry: 99999999999999999999\n\n", "!message|||2147483647;"},
-    {"\xef\xbb\xbf" "data: a\n\n", "message|a||;"},
-    {"\xef\xbb\xbf\xef\xbb\xbf" "data: a\n\n", ""},
+    {"\xef\xbb\xbf"
+     "data: a\n\n",
+     "message|a||;"},
+    {"\xef\xbb\xbf\xef\xbb\xbf"
+     "data: a\n\n",
+     ""},
     {"\xef\xbb\xbf\n\ndata: a\n\n", "message|a||;"},
-    {"\xef\xbb" "data: a\n\n", ""},
+    {"\xef\xbb"
+     "data: a\n\n",
+     ""},
     {"\xef\n\ndata: a\n\n", "message|a||;"},
-    {"\n\xef\xbb\xbf" "data: a\n\n", ""},
+    {"\n\xef\xbb\xbf"
+     "data: a\n\n",
+     ""},
     {"data: \xef\xbb\xbf\n\n", "message|\xef\xbb\xbf||;"},
     /* U+2028, U+2029, U+0085, vertical tab, form feed: no line ends */
-    {"data: a\xe2\x80\xa8" "b\xe2\x80\xa9" "c\xc2\x85" "d\x0b" "e\x0c" "f\n\n",
-     "message|a\xe2\x80\xa8" "b\xe2\x80\xa9" "c\xc2\x85" "d\x0b" "e\x0c"
+    {"data: a\xe2\x80\xa8"
+     "b\xe2\x80\xa9"
+     "c\xc2\x85"
+     "d\x0b"
+     "e\x0c"
+     "f\n\n",
+     "message|a\xe2\x80\xa8"
+     "b\xe2\x80\xa9"
+     "c\xc2\x85"
+     "d\x0b"
+     "e\x0c"
      "f||;"},
     {"data: \xff\xfe\n\n", "message|\xff\xfe||;"},
 };
@@ -173,13 +190,12 @@ test_table(void)
 static void
 test_nul(void)
 {
-    static const char stream[] =
-        "id: 1\nid: a\0b\ndata: x\0y\nda\0ta: z\nretry: 1\0\n\n";
+    static const char stream[]
+        = "id: 1\nid: a\0b\ndata: x\0y\nda\0ta: z\nretry: 1\0\n\n";
     static const char want[] = "message|x\0y|#1|;";
     for (size_t chunk = 1; chunk < sizeof(stream); chunk++) {
         log to = {"", 0, 0, 0};
-        CHECK(run(stream, sizeof(stream) - 1, chunk, &to, NULL)
-              == RO_SSE_OK);
+        CHECK(run(stream, sizeof(stream) - 1, chunk, &to, NULL) == RO_SSE_OK);
         CHECK(to.len == sizeof(want) - 1
               && memcmp(to.text, want, sizeof(want)) == 0);
     }
@@ -236,6 +252,10 @@ test_bounds(void)
     CHECK(feed_text(&sse, "id: 12345") == RO_SSE_TOO_LARGE);
     ro_sse_free(&sse);
     ro_sse_init(&sse, 4, 4, record, &to);
+    CHECK(ro_sse_feed(&sse, "id: 1234\0a", 10) == RO_SSE_OK);
+    CHECK(ro_sse_feed(&sse, "\nid: 12345\0", 12) == RO_SSE_TOO_LARGE);
+    ro_sse_free(&sse);
+    ro_sse_init(&sse, 4, 4, record, &to);
     CHECK(feed_text(&sse, "event: 12345") == RO_SSE_TOO_LARGE);
     ro_sse_free(&sse);
 }
@@ -290,8 +310,8 @@ test_stop(void)
 static void
 test_no_memory(void)
 {
-    static const char stream[] =
-        "event: x\nid: 1\ndata: a\n\nid: 2\ndata: b\n\nid: 3\ndata: c\n\n";
+    static const char stream[]
+        = "event: x\nid: 1\ndata: a\n\nid: 2\ndata: b\n\nid: 3\ndata: c\n\n";
     size_t live = ro_alloc_live();
     size_t nth = 0;
     bool done = false;

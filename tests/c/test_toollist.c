@@ -95,8 +95,8 @@ test_keeps(void)
                         "{\"name\":[\"t\"]},{\"name\":null},{\"Name\":\"t\"},"
                         "{},{\"x\":{\"name\":\"t\"}}"),
                   "s_t", 0, TOOLS("")));
-    CHECK(reduces(TOOLS("{\"name\":\"\"}"), "s_", 1,
-                  TOOLS("{\"name\":\"\"}")));
+    CHECK(
+        reduces(TOOLS("{\"name\":\"\"}"), "s_", 1, TOOLS("{\"name\":\"\"}")));
     CHECK(reduces(TOOLS("{\"name\":\"t\"}"), "s", 0, TOOLS("")));
     CHECK(reduces(TOOLS("{\"name\":\"t\"}"), "x_t", 0, TOOLS("")));
     CHECK(reduces(TOOLS("5,\"t\",null,[{\"name\":\"t\"}],{\"name\":\"t\"}"),
@@ -152,8 +152,7 @@ test_refusals(void)
     /* depth 5 counted from the entry, of any entry, kept or not */
     CHECK(code_of(TOOLS("{\"a\":[[[[]]]]}")) == RO_LIST_OK);
     CHECK(code_of(TOOLS("{\"a\":[[[[[]]]]]}")) == RO_LIST_TOO_DEEP);
-    CHECK(code_of(TOOLS("{\"name\":\"t\"},[[[[[[]]]]]]"))
-          == RO_LIST_TOO_DEEP);
+    CHECK(code_of(TOOLS("{\"name\":\"t\"},[[[[[[]]]]]]")) == RO_LIST_TOO_DEEP);
     CHECK(code_of(TOOLS("{\"a\":\"[[[[[[[[[\\\"[[[[[\"}")) == RO_LIST_OK);
     CHECK(code_of(TOOLS("{\"a\":\"\\\\\",\"b\":[[[[[]]]]]}"))
           == RO_LIST_TOO_DEEP);
@@ -236,9 +235,9 @@ test_cursors(void)
 static void
 test_no_memory(void)
 {
-    const ro_slice message = ro_slice_str(
-        PAGE("{\"tools\":[{\"name\":\"t\"},{\"name\":\"u\"}],"
-             "\"nextCursor\":\"n\"}"));
+    const ro_slice message
+        = ro_slice_str(PAGE("{\"tools\":[{\"name\":\"t\"},{\"name\":\"u\"}],"
+                            "\"nextCursor\":\"n\"}"));
     const ro_list_query query = {.max_depth = 64};
     size_t live = ro_alloc_live();
     size_t nth = 0;
