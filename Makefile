@@ -12,7 +12,7 @@ RUNS ?= 7
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test ctest bench fuzz sanitize lint lock clean
+.PHONY: help setup demo test ctest bench fuzz sanitize lint format lock clean
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ sanitize: setup ## C tests under ASan, UBSan and TSan; the extension under ASan.
 
 lint: $(VENV)/.requirements ## Format, layers, banned functions, Python style.
 	@scripts/lint.sh $(VENV)/bin
+
+format: $(VENV)/.requirements ## Lays the sources out.
+	@find csrc tests fuzz -name '*.[ch]' -exec $(VENV)/bin/clang-format -i {} +
+	@$(VENV)/bin/ruff format --quiet deepagents_ro tests bench scripts setup.py
 
 lock: ## Resolve the requirements again. Needs uv.
 	@for name in dcode-0.1.55 dev; do \
