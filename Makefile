@@ -47,7 +47,8 @@ lint: $(VENV)/.requirements ## Format, layers, banned functions, Python style.
 
 format: $(VENV)/.requirements ## Lays the sources out.
 	@find csrc tests fuzz -name '*.[ch]' -exec $(VENV)/bin/clang-format -i {} +
-	@$(VENV)/bin/ruff format --quiet deepagents_ro tests bench scripts setup.py
+	@$(VENV)/bin/ruff check --quiet --no-cache --select I --fix deepagents_ro tests bench scripts setup.py
+	@$(VENV)/bin/ruff format --no-cache --quiet deepagents_ro tests bench scripts setup.py
 
 lock: ## Resolve the requirements again. Needs uv.
 	@for name in dcode-0.1.55 dev; do \

@@ -38,6 +38,7 @@ CALLS = [
 def main(build: Path) -> int:
     """The exit status: 1 for a report or an envelope that is not the expected one."""
     dcode = Path(sys.executable).parent / "dcode"
+    command = [sys.executable, "-P", str(dcode), "tools", "call-read-only"]
     failures: list[str] = []
     with tempfile.TemporaryDirectory(prefix="deepagents-ro-sanitize-") as name:
         directory = Path(name)
@@ -54,8 +55,7 @@ def main(build: Path) -> int:
             configuration.write_text(json.dumps({"mcpServers": servers}))
             for tool, text, expected in CALLS:
                 done = subprocess.run(
-                    [sys.executable, "-P", dcode, "tools", "call-read-only", PREFIX + tool]
-                    + ["--json"],
+                    [*command, PREFIX + tool, "--json"],
                     input=text.encode(),
                     capture_output=True,
                     timeout=SECONDS,
