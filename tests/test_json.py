@@ -196,6 +196,14 @@ def test_generated_documents(data: bytes) -> None:
     compare(data)
 
 
+@given(st.lists(st.from_regex(r"\A-?(0|[1-9][0-9]{0,18})\.[0-9]{1,18}([eE][+-]?[0-9]{1,3})?\Z")))
+@settings(max_examples=1000, deadline=None)
+@example(["-0.0", "0.1", "9007199254740.993", "123456789012345.6", "0.000000000000001"])
+def test_fractions(tokens: list[str]) -> None:
+    value = _mcpro.json_loads(b"[%s]" % ",".join(tokens).encode())
+    assert [item.hex() for item in value] == [float(token).hex() for token in tokens]
+
+
 @given(DOCUMENTS, EDITS)
 @settings(max_examples=1500, deadline=None)
 def test_mutated_documents(data: bytes, edits: list[tuple[int, int, bytes]]) -> None:
