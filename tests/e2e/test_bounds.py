@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from servers.dcode import STDOUT_LIMIT, Dcode
 from servers.raw_server import (
     READ_ONLY_TOOL,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from servers.dcode import INPUT, Dcode, processes_of
+from servers.dcode import DCODE, INPUT, Dcode, processes_of
 from servers.raw_server import RawServer, Request, Wire, http
 
 Make = Callable[..., RawServer]
@@ -120,15 +120,6 @@ def test_connections_are_closed(dcode: Dcode, raw: Make) -> None:
 def test_children_that_existed_before_are_not_ours(dcode: Dcode, raw: Make) -> None:
     """A shell's background child survives the command that replaces the shell."""
     dcode.serve(raw=raw())
-    home = dcode.home
-    running = dcode.start("raw_look", redirect=f"3>{dcode.project}/pid")
-    run = running.finish()
-    run.expect_ok("raw_look")
-
-    import subprocess
-
-    from servers.dcode import DCODE
-
     done = subprocess.run(
         ["/bin/sh", "-c", 'sleep 30 >/dev/null 2>&1 </dev/null & echo $! >"$PIDFILE"; exec "$@"',
          "sh", str(DCODE), "tools", "call-read-only", "raw_look", "--json"],
@@ -139,7 +130,7 @@ def test_children_that_existed_before_are_not_ours(dcode: Dcode, raw: Make) -> N
     try:
         assert b'"ok":true' in done.stdout
         os.kill(child, 0)
-        assert any(line.startswith(f"{child}:") for line in processes_of(home))
+        assert any(line.startswith(f"{child}:") for line in processes_of(dcode.home))
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -202,9 +193,7 @@ def test_stubborn_children_and_their_children(
     script = tmp_path / "stubborn.py"
     script.write_text(STUBBORN)
     argument = "stalled" if mode == "interrupted" else mode
-    dcode.serve(
-        raw={"command": sys.executable, "args": [str(script), argument, str(dcode.home)]}
-    )
+    dcode.serve(raw={"command": sys.executable, "args": [str(script), argument, str(dcode.home)]})
     log = dcode.home / "calls"
     running = dcode.start("raw_look", deadline_ms=4000)
     if mode == "interrupted":

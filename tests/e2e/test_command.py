@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
-
 from servers.dcode import Dcode
 from servers.raw_server import RawServer
 
@@ -175,8 +175,6 @@ def test_a_broken_user_file_leaves_no_tool(dcode: Dcode) -> None:
 
 @pytest.mark.parametrize("argv", [["raw_look"], ["raw_look", "--json", "x"], []])
 def test_the_module_has_the_same_shape(dcode: Dcode, argv: list[str]) -> None:
-    import sys
-
     done = subprocess.run(
         [sys.executable, "-I", "-m", "deepagents_ro", *argv],
         input=b"{}",

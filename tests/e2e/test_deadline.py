@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from servers.dcode import Dcode
 from servers.raw_server import RawServer, Request, Wire, event, http, result_message
 
@@ -156,8 +156,6 @@ def test_stdin_that_never_closes(dcode: Dcode, raw: Make) -> None:
 
 
 def test_stdin_that_trickles(dcode: Dcode) -> None:
-    import threading
-
     running = dcode.start("raw_look", stdin=subprocess.PIPE, deadline_ms=1500)
     stopped = threading.Event()
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
 from servers.dcode import Dcode
-from servers.raw_server import RawServer, http, result_message
+from servers.raw_server import RawServer, event, http, result_message
 
 Make = Callable[..., RawServer]
 
@@ -104,7 +103,7 @@ STRUCTURED = [
     b'{"b":1,"a":2,"":3,"__proto__":{},"\\u0061x":null}',
     b' { "s p" : [ 1 ,\t2\r\n, " in  side " ] } ',
     b'{"result":[[],{},[{}],true,false,null]}',
-    b'{"qualification":{"output_attestation":"Bearer AKIAIOSFODNN7EXAMPLE.sk-0123456789abcdefghij"}}',
+    b'{"qualification":{"output_attestation":"Bearer 0123456789abcdefghij.0123456789"}}',
 ]
 
 
@@ -116,8 +115,6 @@ def test_structured_content_is_handed_on_as_sent(
     result = b'{"content":[],"structuredContent":%s}' % structured
     server = raw(result=result)
     if sse:
-        from servers.raw_server import event
-
         server.handlers["tools/call"] = lambda request, wire: http(
             200,
             event(result_message(request, result.replace(b"\r", b"").replace(b"\n", b""))),
@@ -130,8 +127,6 @@ def test_structured_content_is_handed_on_as_sent(
 
 
 def test_data_lines_of_one_event_are_joined(dcode: Dcode, raw: Make) -> None:
-    from servers.raw_server import event
-
     result = b'{"content":[],\n"structuredContent":{"a":\n1.50}}'
     server = raw()
     server.handlers["tools/call"] = lambda request, wire: http(

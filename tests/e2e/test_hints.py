@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
 from servers.dcode import Dcode
 from servers.raw_server import RawServer
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-
 from servers.dcode import Dcode
 from servers.proxy import ConnectProxy, LatencyProxy
 from servers.raw_server import RawServer, Request, Wire, http
@@ -206,9 +205,7 @@ def test_plain_http_through_a_proxy(dcode: Dcode, raw: Make, name: str) -> None:
     ],
     ids=str,
 )
-def test_which_way(
-    dcode: Dcode, raw: Make, environment: dict[str, str], through: bool
-) -> None:
+def test_which_way(dcode: Dcode, raw: Make, environment: dict[str, str], through: bool) -> None:
     """As the stock client would: both of DCode's own requests and ours."""
     server = raw()
     dcode.serve(raw=server)
@@ -332,9 +329,7 @@ def test_a_trust_directory(dcode: Dcode, raw: Make, authority: Authority) -> Non
 
 
 def test_an_old_protocol(dcode: Dcode, raw: Make, authority: Authority) -> None:
-    context = authority.server_context(
-        minimum=ssl.TLSVersion.TLSv1, maximum=ssl.TLSVersion.TLSv1_1
-    )
+    context = authority.server_context(minimum=ssl.TLSVersion.TLSv1, maximum=ssl.TLSVersion.TLSv1_1)
     server = raw(context=context)
     dcode.serve(raw=server)
     dcode.run("raw_look").expect("tool_not_found")
@@ -377,9 +372,7 @@ TRACED = {
 
 
 @pytest.mark.parametrize("outcome", ["ok", "denied", "401"])
-def test_no_other_host_is_contacted(
-    dcode: Dcode, raw: Make, witness: Path, outcome: str
-) -> None:
+def test_no_other_host_is_contacted(dcode: Dcode, raw: Make, witness: Path, outcome: str) -> None:
     server = raw(sessions=True)
     elsewhere = raw(tls=False)
     if outcome == "denied":

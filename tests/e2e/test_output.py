@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from servers.dcode import DCODE, INPUT, Dcode, failure_document
 from servers.raw_server import RawServer, Request, Wire
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 
 import pytest
-
 from servers.dcode import Dcode, entry
 from servers.raw_server import RawServer, Request, Wire, http, result_message
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-
 from servers.dcode import Dcode
 from servers.raw_server import (
     RawServer,

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-
 from servers.dcode import Dcode
+from servers.proxy import ConnectProxy
 from servers.raw_server import READ_ONLY_TOOL, RawServer, Request, Wire, http, result_message
 
 Make = Callable[..., RawServer]
@@ -151,8 +151,6 @@ def test_a_reflected_session_id(dcode: Dcode, raw: Make) -> None:
 
 
 def test_proxy_credentials(dcode: Dcode, raw: Make) -> None:
-    from servers.proxy import ConnectProxy
-
     server = raw(result=json.dumps({"content": [{"type": "text", "text": f"<{CANARY}>"}]}))
     dcode.serve(raw=server)
     with ConnectProxy(credentials=f"user:{CANARY}") as proxy:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
+import time
 from collections.abc import Callable
 
 import pytest
-
 from servers.dcode import Dcode
 from servers.raw_server import RawServer
 
@@ -133,8 +133,6 @@ def test_too_large_is_told_without_waiting_for_the_end(dcode: Dcode) -> None:
 
 
 def test_slow_input_is_waited_for(dcode: Dcode, raw: Callable[..., RawServer]) -> None:
-    import time
-
     dcode.serve(raw=raw())
     running = dcode.start("raw_look", stdin=subprocess.PIPE)
     assert running.process.stdin is not None

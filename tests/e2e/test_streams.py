@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 
 import pytest
-
 from servers.dcode import Dcode
 from servers.raw_server import RawServer, Request, Wire, event, http, result_message
 

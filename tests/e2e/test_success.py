@@ -6,7 +6,6 @@ import json
 import sys
 
 import pytest
-
 from servers.dcode import BIN, Dcode
 from servers.fastmcp_server import ATTESTATION, MODES, PIXEL, FastMCPServer
 

@@ -122,9 +122,7 @@ def error_message(request: Request, code: int = -32000, message: str = "no") -> 
     return b'{"jsonrpc":"2.0","id":%s,"error":%s}' % (request.id_text.encode(), text.encode())
 
 
-def answer(
-    result: str | bytes, **kwargs: Any
-) -> Callable[[Request, Wire], bytes]:
+def answer(result: str | bytes, **kwargs: Any) -> Callable[[Request, Wire], bytes]:
     """A handler that answers with the JSON text `result`; see `http`."""
     return lambda request, wire: http(200, result_message(request, result), **kwargs)
 
@@ -456,7 +454,7 @@ class RawServer:
         head, _, rest = data.partition(b"\r\n\r\n")
         at = time.monotonic()
         first, *lines = head.split(b"\r\n")
-        method, target, _ = (first.decode("latin-1").split(" ", 2) + ["", ""])[:3]
+        method, target, _ = ([*first.decode("latin-1").split(" ", 2), "", ""])[:3]
         headers = []
         for line in lines:
             name, _, value = line.partition(b":")
