@@ -67,6 +67,8 @@ static const struct {
     {"data: a\r\n\ndata: b\n\r\n", "message|a||;message|b||;"},
     {"data: a\n\rdata: b\r\n\r", "message|a||;message|b||;"},
     {"data: a\ndata: b\rdata:c\r\n\n", "message|a\nb\nc||;"},
+    {"data: a\r\ndata: b\r\n\r\n", "message|a\nb||;"},
+    {"data: a\rdata: b\n\n", "message|a\nb||;"},
     {"data\n\n", "message|||;"},
     {"data:\n\n", "message|||;"},
     {"data:\ndata:\n\n", "message|\n||;"},
