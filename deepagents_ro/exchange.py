@@ -37,6 +37,8 @@ class Exchanges:
         self.call = call
         self.recorded = asyncio.Event()
         """Set once the wire has settled the outcome of the one call."""
+        self.challenged: set[str] = set()
+        """Servers whose auth flow gave up: a login is needed."""
         self._loop = loop
         self._tickets = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[httpx.Response]] = {}
@@ -81,10 +83,11 @@ class Exchanges:
             connection["transport"] = "streamable_http"
             legacy = original["transport"] == "sse"
             start = functools.partial(self._open_http, server, original["url"], legacy=legacy)
-        connection["httpx_client_factory"] = functools.partial(self._client, start)
+        connection["httpx_client_factory"] = functools.partial(self._client, server, start)
 
     def _client(
         self,
+        server: str,
         start: Callable[[bool], _mcpro.Session],
         headers: dict[str, str] | None = None,
         timeout: httpx.Timeout | None = None,
@@ -93,6 +96,7 @@ class Exchanges:
         """What an adapter calls for each session: a client over one C session."""
         return SessionClient(
             self,
+            server,
             headers=headers,
             timeout=timeout,
             auth=None if auth is None else TrackedAuth(auth, self),
@@ -208,9 +212,10 @@ class SessionClient(httpx.AsyncClient):
     challenge that the auth flow could not settle, and whatever that flow raises, is answered here.
     """
 
-    def __init__(self, exchanges: Exchanges, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, exchanges: Exchanges, server: str, **kwargs: Any) -> None:  # noqa: ANN401
         super().__init__(**kwargs)
         self._exchanges = exchanges
+        self._server = server
         self._redirects = 0
         self._broken = False
 
@@ -220,11 +225,14 @@ class SessionClient(httpx.AsyncClient):
         try:
             response = await super().send(request, **kwargs)
         except Exception:  # noqa: BLE001 - an auth flow may raise anything; the SDK must not see it
+            self._exchanges.challenged.add(self._server)
             return self._refuse(request)
         if response.status_code < 300 or request.method != "POST":
             return response
         if response.has_redirect_location and self._follows(response):
             return response
+        if response.status_code in (401, 403):
+            self._exchanges.challenged.add(self._server)
         return self._refuse(request)
 
     def _follows(self, response: httpx.Response) -> bool:

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Plan:
     """Which servers are asked, and what DCode's loader is given for it."""
 
     tool: str
-    """Full tool name; empty for an audit, which asks every server."""
+    """Full tool name; empty for an audit."""
     owners: frozenset[str] = frozenset()
     """Servers that can own the tool's name."""
     raw: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -148,8 +149,8 @@ class Plan:
 
 
 def can_own(server: str, tool: str) -> bool:
-    """Whether `tool` may be one of `server`'s: `<server>_<name>`. Every tool is '' in an audit."""
-    return not tool or tool.startswith(f"{server}_")
+    """Whether `tool` may be one of `server`'s: `<server>_<name>`."""
+    return tool.startswith(f"{server}_")
 
 
 @dataclass(slots=True)
@@ -160,6 +161,15 @@ class Sources:
     plugins: list[dict[str, Any]] = field(default_factory=list)
     project: list[dict[str, Any]] = field(default_factory=list)
     explicit: dict[str, Any] = field(default_factory=dict)
+    plugin_layers: tuple[dict[str, Any], ...] = ()
+    """The plugins' layers as DCode's loader takes them."""
+    managed: bool = False
+
+    def allowed(self) -> list[str]:
+        """Names that may be asked, first seen first; a managed runtime has its own file only."""
+        layers = (self.explicit,) if self.managed else self.layers()
+        names = dict.fromkeys(name for layer in layers for name in layer)
+        return [name for name in names if SERVER_NAME.match(name)]
 
     def discovered(self) -> Iterator[dict[str, Any]]:
         """All that DCode finds by itself, lowest precedence first."""
@@ -174,42 +184,52 @@ class Sources:
 
 
 def make_plan(command: Command, *, managed: bool) -> Plan | None:
-    """Read every configuration source that `dcode tools list` reads; `None` for no servers at all.
+    """The plan for the command's one tool; `None` for no servers at all.
 
     Raises:
         HostError: the explicit or managed file cannot be read.
     """
+    sources = read_configuration(command, managed=managed)
+    if sources is None:
+        return None
+    owners = frozenset(name for name in sources.allowed() if can_own(name, command.tool))
+    return plan_for(sources, owners, command)
+
+
+def read_configuration(command: Command, *, managed: bool) -> Sources | None:
+    """Every configuration source that `dcode tools list` reads; `None` for no servers at all.
+
+    Raises:
+        HostError: the explicit or managed file cannot be read, or the managed runtime is unsafe.
+    """
     path = managed_config_path() if managed else command.mcp_config
     if command.no_mcp or (managed and path is None):
         return None
-    sources, plugins = read_sources(path, managed=managed)
-    plan = Plan(command.tool, plugins=plugins)
+    return read_sources(path, managed=managed)
+
+
+def plan_for(sources: Sources, owners: frozenset[str], command: Command) -> Plan:
+    """Ask `owners` alone: every other server is left out before DCode's preflight."""
+    plan = Plan(command.tool, owners, plugins=sources.plugin_layers)
     plan.trust_project = True if command.trust_project_mcp else None
-    names = [name for layer in sources.layers() for name in layer]
-    allowed = sources.explicit if managed else names
-    plan.owners = frozenset(
-        name for name in allowed if SERVER_NAME.match(name) and can_own(name, command.tool)
-    )
     discovered = {name for layer in sources.discovered() for name in layer}
-    for name in discovered - plan.owners:
+    for name in discovered - owners:
         if SERVER_NAME.match(name):
             plan.explicit[name] = {"command": sys.executable or "/bin/sh"}
-    for name in plan.owners & sources.explicit.keys():
+    for name in owners & sources.explicit.keys():
         plan.explicit[name] = sources.explicit[name]
-    for name in plan.owners:
+    for name in owners:
         plan.raw[name] = [layer[name] for layer in sources.layers() if name in layer]
     plan.early = early_owner(plan, sources)
     return plan
 
 
-def read_sources(
-    path: str | None, *, managed: bool
-) -> tuple[Sources, tuple[dict[str, Any], ...]]:
-    """The entries of every source, and DCode's plugin layers as its loader takes them."""
+def read_sources(path: str | None, *, managed: bool) -> Sources:
+    """The entries of every source, by DCode's own readers."""
     from deepagents_code import mcp_tools
     from deepagents_code.project_utils import ProjectContext
 
-    sources = Sources()
+    sources = Sources(managed=managed)
     try:
         context = ProjectContext.from_user_cwd(Path.cwd())
     except (OSError, RuntimeError):
@@ -234,12 +254,13 @@ def read_sources(
         loaded, _ = mcp_tools._load_mcp_config_top_level_with_error(found)
         if loaded is not None:
             sources.project.append(loaded["mcpServers"])
-    plugins = () if managed else plugin_layers(context)
-    for layer in plugins:
+    if not managed:
+        sources.plugin_layers = plugin_layers(context)
+    for layer in sources.plugin_layers:
         servers = layer.get("mcpServers") if isinstance(layer, dict) else None
         if isinstance(servers, dict):
             sources.plugins.append(servers)
-    return sources, plugins
+    return sources
 
 
 def plugin_layers(context: Any) -> tuple[dict[str, Any], ...]:  # noqa: ANN401
@@ -347,6 +368,44 @@ def is_mcp_tool(tool: Any) -> bool:  # noqa: ANN401
 def server_of(tool: Any) -> str:  # noqa: ANN401
     """The configured name of the server that `tool` belongs to."""
     return tool.metadata[SERVER_MARKER]
+
+
+def filtered_names(server: str, entry: dict[str, Any], names: list[str]) -> set[str]:
+    """Those of a server's full tool names that its `allowedTools`/`disabledTools` leave."""
+    from deepagents_code.mcp_tools import _apply_tool_filter
+
+    tools: list[Any] = [SimpleNamespace(name=name) for name in names]
+    return {tool.name for tool in _apply_tool_filter(tools, server, entry)}
+
+
+def is_valid_definition(entry: bytes) -> bool:
+    """Whether the SDK's model takes a raw tools/list entry."""
+    from mcp.types import Tool
+    from pydantic import ValidationError
+
+    try:
+        Tool.model_validate_json(entry)
+    except ValidationError:
+        return False
+    return True
+
+
+def transport_of(entry: Any) -> str:  # noqa: ANN401
+    """DCode's name for what a server's entry speaks, or `unknown`."""
+    from deepagents_code.mcp_tools import _resolve_server_type
+
+    return str(_resolve_server_type(entry)) if isinstance(entry, dict) else "unknown"
+
+
+def resolves(name: str, entry: dict[str, Any]) -> bool:
+    """Whether DCode can resolve every `${VAR}` of a server's entry."""
+    from deepagents_code.mcp_config import resolve_mcp_server_env
+
+    try:
+        resolve_mcp_server_env(name, entry)
+    except (RuntimeError, TypeError):
+        return False
+    return True
 
 
 async def stored_tokens(connections: dict[str, Any]) -> list[str]:

@@ -79,6 +79,13 @@ def test_denied(annotations: str, reason: str) -> None:
     assert hint_verdict(entry(annotations)) == (False, reason)
 
 
+def test_keys_of_a_schema_are_no_hints() -> None:
+    raw = b'{"name":"t","inputSchema":{"a":1,"a":2},"annotations":{"readOnlyHint":true}}'
+    assert hint_verdict(raw) == (True, "read_only")
+    inside = b'{"name":"t","annotations":{"readOnlyHint":true,"x":{"a":1,"a":2}}}'
+    assert hint_verdict(inside) == (False, "duplicate_key")
+
+
 def test_denied_without_annotations() -> None:
     assert hint_verdict(b'{"name":"t"}') == (False, "annotations_missing")
     assert hint_verdict(b'{"name":"t","name":"u","annotations":{"readOnlyHint":true}}') == (

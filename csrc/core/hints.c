@@ -75,14 +75,18 @@ read_entry(ro_slice bytes, unsigned max_depth, ro_slice *annotations)
     if (found > 1) {
         return RO_HINTS_ANNOTATIONS_DUPLICATED;
     }
-    limits.keep_duplicates = false;
-    code = ro_json_validate(bytes, &limits, NULL);
-    if (code != RO_JSON_OK) {
-        return code == RO_JSON_DUPLICATE_KEY ? RO_HINTS_DUPLICATE_KEY
-                                             : RO_HINTS_NO_MEMORY;
+    int twice = ro_json_has_duplicate_keys(entry);
+    if (twice != 0) {
+        return twice > 0 ? RO_HINTS_DUPLICATE_KEY : RO_HINTS_NO_MEMORY;
     }
     if (found == 0) {
         return RO_HINTS_ANNOTATIONS_MISSING;
+    }
+    limits.keep_duplicates = false;
+    code = ro_json_validate(*annotations, &limits, NULL);
+    if (code != RO_JSON_OK) {
+        return code == RO_JSON_DUPLICATE_KEY ? RO_HINTS_DUPLICATE_KEY
+                                             : RO_HINTS_NO_MEMORY;
     }
     return ro_json_type_of(*annotations) == RO_JSON_OBJECT
                ? RO_HINTS_READ_ONLY

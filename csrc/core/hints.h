@@ -3,7 +3,8 @@
  * Allowed only if annotations is an object that appears once, readOnlyHint
  * is the literal true, destructiveHint is absent or the literal false,
  * every standard hint that is present is a literal Boolean (null is none),
- * and no key is duplicated anywhere in the entry after unescaping. title and
+ * and no key of the entry itself, nor any within annotations, is duplicated
+ * after unescaping (a schema's own keys are not hints). title and
  * unknown keys do not matter.
  *
  * The scanner judges; what it would allow cJSON reads once more, and if the
@@ -21,7 +22,7 @@ typedef enum ro_hints_code {
     RO_HINTS_TOO_DEEP,
     RO_HINTS_ENTRY_NOT_OBJECT,
     RO_HINTS_ANNOTATIONS_DUPLICATED,
-    RO_HINTS_DUPLICATE_KEY, /* any other key, at any depth of the entry */
+    RO_HINTS_DUPLICATE_KEY, /* any other key of the entry, any in annotations */
     RO_HINTS_ANNOTATIONS_MISSING,
     RO_HINTS_ANNOTATIONS_NOT_OBJECT,
     RO_HINTS_READ_ONLY_MISSING,

@@ -145,5 +145,6 @@ void
 ro_channel_closed(ro_session *session, const char *reason)
 {
     session->broken = true;
+    session->broken_reason = reason;
     each_waiting(session, RO_CODE_RUNTIME_FAILURE, reason);
 }

@@ -140,6 +140,7 @@ ro_exchange_fail(ro_exchange *exchange, ro_code code, const char *reason)
     }
     else if (exchange->kind == RO_KIND_NOTIFY) {
         session->broken = true;
+        session->broken_reason = reason;
         ro_exchange_reply(exchange, 202, ro_slice_of("", 0));
     }
     else {
@@ -282,7 +283,7 @@ refuse_reason(ro_exchange *exchange, const ro_rpc *rpc)
 {
     ro_session *session = exchange->session;
     if (session->broken) {
-        return "session_broken";
+        return session->broken_reason;
     }
     if (!same_origin(session, exchange->url)) {
         return "other_origin";

@@ -50,7 +50,8 @@ struct ro_session {
     char *capath;
     bool auth;
     bool call_phase;
-    bool broken;        /* a notification failed: nothing more is sent */
+    bool broken;        /* nothing more is sent */
+    const char *broken_reason; /* static text */
     char *id;           /* MCP session id or NULL */
     size_t id_len;
     bool ended;         /* its DELETE was started */
