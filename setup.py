@@ -12,7 +12,9 @@ import os
 import shlex
 import subprocess
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -52,12 +54,24 @@ def pkg_config(library: str, *options: str) -> list[str]:
 
 
 class BuildWithLibraries(build_ext):
-    """Asks for the libraries when something is compiled, not when metadata is read."""
+    """Asks for the libraries when something is compiled, not when metadata is read.
+
+    Compiles as many files at once as there are processors; setuptools itself would take them one
+    after the other.
+    """
 
     def build_extension(self, ext: Extension) -> None:
         for library in LIBRARIES:
             ext.extra_compile_args += pkg_config(library, "--cflags")
             ext.extra_link_args += pkg_config(library, "--libs")
+        one_by_one = self.compiler.compile
+
+        def at_once(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                objects = pool.map(lambda source: one_by_one([source], **options), sources)
+                return [path for paths in objects for path in paths]
+
+        self.compiler.compile = at_once
         super().build_extension(ext)
 
 

@@ -158,6 +158,7 @@ def test_the_stub_says_the_same(extension: ModuleType) -> None:
         pytest.skip("mypy is not installed")
     done = subprocess.run(
         [sys.executable, "-I", "-m", "mypy.stubtest", "--concise", "deepagents_ro._mcpro"],
+        env={**os.environ, "MYPY_CACHE_DIR": os.devnull},
         capture_output=True,
         text=True,
         check=False,
