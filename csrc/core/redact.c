@@ -193,8 +193,7 @@ write_marked(work *w)
         }
         at = kept = stop;
         if (code == RO_BUF_OK) {
-            code = ro_buf_append(w->out, RO_REDACTED,
-                                 sizeof(RO_REDACTED) - 1);
+            code = ro_buf_append(w->out, RO_REDACTED, sizeof(RO_REDACTED) - 1);
         }
     }
     if (code == RO_BUF_OK) {
@@ -287,8 +286,7 @@ redact_tokens(work *w, ro_slice value)
         if (is_key) {
             follow_path(w, depth, ro_slice_of(value.ptr + at, end - at));
         }
-        code = of_buf_code(
-            ro_buf_append(w->out, value.ptr + kept, at - kept));
+        code = of_buf_code(ro_buf_append(w->out, value.ptr + kept, at - kept));
         if (code == RO_REDACT_OK) {
             code = redact_string(w, ro_slice_of(value.ptr + at, end - at),
                                  is_key);
@@ -335,8 +333,7 @@ ro_redact(ro_slice value, const ro_redact_rules *rules, ro_buf *out)
     }
     code = redact_tokens(&w, value);
     if (code == RO_REDACT_OK && w.key_changed) {
-        code = check_keys(
-            ro_slice_of(out->data + before, out->len - before));
+        code = check_keys(ro_slice_of(out->data + before, out->len - before));
     }
     if (code != RO_REDACT_OK) {
         out->len = before;

@@ -166,11 +166,11 @@ add_value(ro_secrets *secrets, ro_slice value, char *room)
     return true;
 }
 
-#define ORDER(x, y)                                                         \
-    do {                                                                    \
-        if ((x) != (y)) {                                                   \
-            return (x) < (y) ? -1 : 1;                                      \
-        }                                                                   \
+#define ORDER(x, y)                                                           \
+    do {                                                                      \
+        if ((x) != (y)) {                                                     \
+            return (x) < (y) ? -1 : 1;                                        \
+        }                                                                     \
     } while (0)
 
 static int

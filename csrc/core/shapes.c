@@ -65,8 +65,7 @@ body_of(ro_slice text, size_t at, unsigned alphabet, size_t *len)
         end--;
     }
     *len = end - at;
-    while ((alphabet & TOKEN_MORE) && end < text.len
-           && text.ptr[end] == '=') {
+    while ((alphabet & TOKEN_MORE) && end < text.len && text.ptr[end] == '=') {
         end++;
     }
     return end;
@@ -205,8 +204,8 @@ is_wordy(ro_slice text, size_t at, size_t end)
             stop = end;
         }
         /* "v2" and "Title" are read from their second character. */
-        if (stop - at > 1 && (text.ptr[at] == 'v'
-                              || (set_of(text.ptr[at]) & UPPER))) {
+        if (stop - at > 1
+            && (text.ptr[at] == 'v' || (set_of(text.ptr[at]) & UPPER))) {
             at++;
         }
         digits = run_of(text, at, DIGIT) - at;
@@ -250,8 +249,7 @@ prefix_at(const shape *s, ro_slice text, size_t at, size_t *end)
 }
 
 static bool
-scheme_at(const shape *s, ro_slice text, size_t at, size_t *first,
-          size_t *end)
+scheme_at(const shape *s, ro_slice text, size_t at, size_t *first, size_t *end)
 {
     size_t gap = at + strlen(s->prefix);
     size_t token = gap;
@@ -306,8 +304,7 @@ pem_label(ro_slice text, size_t at)
             at += starts(text, at, block) ? sizeof(block) - 1 : 0;
             return starts(text, at, "-----") ? at + 5 : 0;
         }
-        if (text.ptr[at] != ' '
-            && !(set_of(text.ptr[at]) & (UPPER | DIGIT))) {
+        if (text.ptr[at] != ' ' && !(set_of(text.ptr[at]) & (UPPER | DIGIT))) {
             return 0;
         }
         at++;
@@ -327,12 +324,11 @@ static size_t
 pem_closing(search *in, size_t at)
 {
     if (!in->asked || in->closing < at) {
-        const char *found
-            = memmem(in->text.ptr + at, in->text.len - at, CLOSING,
-                     sizeof(CLOSING) - 1);
+        const char *found = memmem(in->text.ptr + at, in->text.len - at,
+                                   CLOSING, sizeof(CLOSING) - 1);
         in->asked = true;
-        in->closing = found == NULL ? in->text.len
-                                    : (size_t)(found - in->text.ptr);
+        in->closing
+            = found == NULL ? in->text.len : (size_t)(found - in->text.ptr);
     }
     return in->closing;
 }

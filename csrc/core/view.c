@@ -63,8 +63,7 @@ hex4(const char *text, size_t len, size_t at)
 }
 
 static void
-push_code_point(ro_view *view, uint32_t point, uint32_t start,
-                uint32_t stop)
+push_code_point(ro_view *view, uint32_t point, uint32_t start, uint32_t stop)
 {
     if (point < 0x80) {
         push(view, (char)point, start, stop);
@@ -112,8 +111,8 @@ escape_at(const char *text, size_t len, size_t at, uint32_t *point)
         return 0;
     }
     *point = (uint32_t)high;
-    if (high < 0xD800 || high > 0xDBFF || len - at < 12
-        || text[at + 6] != '\\' || text[at + 7] != 'u') {
+    if (high < 0xD800 || high > 0xDBFF || len - at < 12 || text[at + 6] != '\\'
+        || text[at + 7] != 'u') {
         return 6;
     }
     low = hex4(text, len, at + 8);
@@ -146,8 +145,7 @@ ro_view_of_string(ro_view *view, ro_slice raw)
             used = 1;
         }
         else {
-            push_code_point(view, point, (uint32_t)at,
-                            (uint32_t)(at + used));
+            push_code_point(view, point, (uint32_t)at, (uint32_t)(at + used));
         }
         at += used;
     }

@@ -53,8 +53,7 @@ dump_str(ro_buf *out, PyObject *text)
         }
         return -1;
     }
-    return appended(
-        ro_json_write_string(out, ro_slice_of(utf8, (size_t)len)));
+    return appended(ro_json_write_string(out, ro_slice_of(utf8, (size_t)len)));
 }
 
 static int

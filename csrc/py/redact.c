@@ -10,17 +10,18 @@
 #include "core/redact.h"
 
 typedef struct RedactorObject {
-    PyObject_HEAD
-    ro_secrets *secrets; /* NULL only in a half-built object */
+    PyObject_HEAD ro_secrets *secrets; /* NULL only in a half-built object */
 } RedactorObject;
 
-PyDoc_STRVAR(redactor_doc,
-"Redactor(secrets, /)\n"
-"--\n\n"
-"Configured secrets, compiled: an iterable of bytes; those under 8 bytes\n"
-"are ignored. No secret is kept. Never changes; any thread may use it.\n\n"
-"Raises TypeError for an item that is not bytes, ValueError for more than\n"
-"4,096 secrets or one over 1 MiB.");
+PyDoc_STRVAR(
+    redactor_doc,
+    "Redactor(secrets, /)\n"
+    "--\n\n"
+    "Configured secrets, compiled: an iterable of bytes; those under 8 bytes\n"
+    "are ignored. No secret is kept. Never changes; any thread may use it.\n\n"
+    "Raises TypeError for an item that is not bytes, ValueError for more "
+    "than\n"
+    "4,096 secrets or one over 1 MiB.");
 
 /* Slices of the bytes objects in values; NULL with an exception. */
 static ro_slice *
@@ -115,15 +116,18 @@ redactor_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(redactor_redact_doc,
-"redact(value, /, *, shapes=True, attested=False)\n"
-"--\n\n"
-"One strict JSON value (bytes) with every secret inside its strings and\n"
-"keys replaced by <redacted-secret>, and what looks like a credential too\n"
-"when shapes is true. attested says that value is structured content:\n"
-"below qualification.output_attestation only configured secrets go.\n\n"
-"Raises JSONError for anything but one JSON value of at most 8 MiB and 64\n"
-"levels, ValueError(\"keys collide\") when two keys become equal.");
+PyDoc_STRVAR(
+    redactor_redact_doc,
+    "redact(value, /, *, shapes=True, attested=False)\n"
+    "--\n\n"
+    "One strict JSON value (bytes) with every secret inside its strings and\n"
+    "keys replaced by <redacted-secret>, and what looks like a credential "
+    "too\n"
+    "when shapes is true. attested says that value is structured content:\n"
+    "below qualification.output_attestation only configured secrets go.\n\n"
+    "Raises JSONError for anything but one JSON value of at most 8 MiB and "
+    "64\n"
+    "levels, ValueError(\"keys collide\") when two keys become equal.");
 
 static PyObject *
 bytes_or_raise(ro_redact_code code, const ro_buf *out)
@@ -169,13 +173,14 @@ redactor_redact(PyObject *self, PyObject *args, PyObject *kwargs)
     /* A replacement is 17 bytes for 8 at least. */
     ro_buf_init(&out, 3 * value.len + sizeof(RO_REDACTED));
     Py_BEGIN_ALLOW_THREADS /* up to 8 MiB are read a dozen times */
-    if (ro_json_validate(value, &limits, &error) == RO_JSON_OK) {
+        if (ro_json_validate(value, &limits, &error) == RO_JSON_OK)
+    {
         code = ro_redact(value, &rules, &out);
     }
-    Py_END_ALLOW_THREADS
-    result = error.code == RO_JSON_OK
-                 ? bytes_or_raise(code, &out)
-                 : ro_py_raise_json(PyType_GetModule(Py_TYPE(self)), &error);
+    Py_END_ALLOW_THREADS result
+        = error.code == RO_JSON_OK
+              ? bytes_or_raise(code, &out)
+              : ro_py_raise_json(PyType_GetModule(Py_TYPE(self)), &error);
     ro_buf_free(&out);
     return result;
 }
@@ -195,8 +200,8 @@ static PyMethodDef redactor_methods[] = {
 };
 
 static PyGetSetDef redactor_getset[] = {
-    {"count", redactor_count, NULL,
-     "Distinct secrets that are searched for.", NULL},
+    {"count", redactor_count, NULL, "Distinct secrets that are searched for.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -79,7 +79,8 @@ check_places(void)
     CHECK(secret("{\"k s3cret/canary\" : {\"\\u006b\":[\"s3cret/canary\"]}}",
                  "{\"k " R "\" : {\"\\u006b\":[\"" R "\"]}}"));
     CHECK(secret("[\"s3cret/canar\",\"y\"]", "[\"s3cret/canar\",\"y\"]"));
-    CHECK(secret("[\"s3cret\\/canaryx\\u0041\\/\"]", "[\"" R "x\\u0041\\/\"]"));
+    CHECK(
+        secret("[\"s3cret\\/canaryx\\u0041\\/\"]", "[\"" R "x\\u0041\\/\"]"));
     /* touching and overlapping matches are one */
     CHECK(secret("\"s3cret/canarys3cret/canary\"", "\"" R "\""));
     CHECK(secret("\"s3cret/canary s3cret/canary\"", "\"" R " " R "\""));
@@ -99,8 +100,7 @@ check_forms(void)
     /* percent, any mixture, either case, twice */
     CHECK(secret("\"?a=s3cret%2Fcanary&\"", "\"?a=" R "&\""));
     CHECK(secret("\"?a=s3cret%2fcanar%79%20\"", "\"?a=" R "%20\""));
-    CHECK(secret("\"%73%33%63%72%65%74%2F%63%61%6e%61%72%79\"",
-                 "\"" R "\""));
+    CHECK(secret("\"%73%33%63%72%65%74%2F%63%61%6e%61%72%79\"", "\"" R "\""));
     CHECK(secret("\"s3cret%252Fcanary\"", "\"" R "\""));
     CHECK(secret("\"s3cret\\u00252Fcanary!\"", "\"" R "!\""));
     CHECK(secret("\"%s3cret/canary%\"", "\"%" R "%\""));
@@ -109,24 +109,22 @@ check_forms(void)
     CHECK(secret("\" OnMzY3JldC9jYW5hcnk=\"", "\" O" R "\""));
     CHECK(secret("\"dTpzM2NyZXQvY2FuYXJ5.\"", "\"dT" R ".\""));
     CHECK(secret("\"dTpzM2NyZXQvY2FuYXJ5MDEyMw\"", "\"dT" R "MDEyMw\""));
-    CHECK(secret("\"czNjcmV0L2Nh\\r\\n bmFyeQ==\\r\\n\"",
-                 "\"" R "\\r\\n\""));
+    CHECK(secret("\"czNjcmV0L2Nh\\r\\n bmFyeQ==\\r\\n\"", "\"" R "\\r\\n\""));
     CHECK(secret("\"czNjcmV0L2NhbmFyeQ%3D%3d&\"", "\"" R "&\""));
     /* JSON inside the string, and inside that */
     CHECK(secret("\"{\\\"a\\\":\\\"other\\\\\\\"one\\\\\\\\\\\"}\"",
                  "\"{\\\"a\\\":\\\"" R "\\\"}\""));
     CHECK(secret("\"{\\\"a\\\":\\\"\\\\u0073\\\\u0033cret/canary\\\"}\"",
                  "\"{\\\"a\\\":\\\"" R "\\\"}\""));
-    CHECK(secret("\"\\\\\\\\\\\\\\\\u0073\\u0033cret/canary\"",
-                 "\"" R "\""));
+    CHECK(secret("\"\\\\\\\\\\\\\\\\u0073\\u0033cret/canary\"", "\"" R "\""));
 }
 
 static void
 check_alphabets(void)
 {
     /* bytes whose base64 is - and _ in the one, + and / in the other */
-    static const char *const texts[] = {"\xfb\xff\xfe\xfb\xff\xfe\xfb\xff\xfe",
-                                        "caf\xC3\xA9 noir", NULL};
+    static const char *const texts[]
+        = {"\xfb\xff\xfe\xfb\xff\xfe\xfb\xff\xfe", "caf\xC3\xA9 noir", NULL};
     ro_secrets *secrets = compile(texts);
     ro_redact_rules rules = {.secrets = secrets};
     CHECK(gives(&rules, "\"+//++//++//+\"", "\"" R "\""));
@@ -146,10 +144,9 @@ check_whole_characters(void)
     static const char *const texts[] = {"\xA9 noir noir \xC3", NULL};
     ro_secrets *secrets = compile(texts);
     ro_redact_rules rules = {.secrets = secrets};
-    CHECK(gives(&rules, "\"caf\xC3\xA9 noir noir \xC3\xA9s\"",
-                "\"caf" R "s\""));
-    CHECK(gives(&rules, "\"caf\\u00e9 noir noir \\u00e9s\"",
-                "\"caf" R "s\""));
+    CHECK(
+        gives(&rules, "\"caf\xC3\xA9 noir noir \xC3\xA9s\"", "\"caf" R "s\""));
+    CHECK(gives(&rules, "\"caf\\u00e9 noir noir \\u00e9s\"", "\"caf" R "s\""));
     ro_secrets_free(secrets);
 }
 
@@ -191,7 +188,8 @@ check_attestation(void)
         {"{\"qualification\":{\"output_attestation\":[{\"a\":[", "]}]}}",
          true},
         {"{\"a\":[1,{}],\"qualification\":{\"b\":{},\"output_attestation\":{"
-         "\"qualification\":1,\"c\":", "}}}", true},
+         "\"qualification\":1,\"c\":",
+         "}}}", true},
         {"{\"qualific\\u0061tion\":{\"output\\u005fattestation\":", "}}",
          true},
         {"{\"qualification\":{\"output_attestation\":{},\"x\":", "}}", false},
@@ -258,10 +256,10 @@ check_codes(void)
     CHECK(code_of("[{\"a\":{\"s3cret/canary\":1,\"" R "\":2}}]", &rules, 999)
           == RO_REDACT_KEYS_COLLIDE);
     CHECK(code_of("[{\"a\":{\"s3cret/canary\":1,\"\\u003credacted-secret>\":2"
-                  "}}]", &rules, 999)
+                  "}}]",
+                  &rules, 999)
           == RO_REDACT_KEYS_COLLIDE);
-    CHECK(code_of("[{\"s3cret/canary\":1},{\"s3cret/canary\":1}]", &rules,
-                  999)
+    CHECK(code_of("[{\"s3cret/canary\":1},{\"s3cret/canary\":1}]", &rules, 999)
           == RO_REDACT_OK);
     CHECK(code_of("{\"s3cret/canary\":{\"s3cret/canary\":1}}", &rules, 999)
           == RO_REDACT_OK);
@@ -306,11 +304,12 @@ static void
 check_hostile(void)
 {
     static const char *const parts[] = {
-        "s3cret/canary", "s3cret/canar", "%73", "%25", "%2573", "\\\\",
-        "\\\\u0025", "s", "aaaaaaaa", "AAAA", "\\u0073", "\",\"aaaaaaaa",
+        "s3cret/canary", "s3cret/canar", "%73",       "%25",
+        "%2573",         "\\\\",         "\\\\u0025", "s",
+        "aaaaaaaa",      "AAAA",         "\\u0073",   "\",\"aaaaaaaa",
     };
-    static const char *const texts[] = {"s3cret/canary", "aaaaaaaaaaaaaaaa",
-                                        "%25%25%25%25", NULL};
+    static const char *const texts[]
+        = {"s3cret/canary", "aaaaaaaaaaaaaaaa", "%25%25%25%25", NULL};
     size_t room = 1024 * 1024;
     char *in = malloc(room);
     ro_secrets *secrets = compile(texts);

@@ -79,7 +79,8 @@ check_compile(void)
     CHECK(ro_secrets_count(secrets) == 2);
     CHECK(covers(secrets, RO_SECRETS_TEXT, "an eightby8 seven77 eightby",
                  "...xxxxxxxx................"));
-    CHECK(covers(secrets, RO_SECRETS_TEXT, "a+longer+secret", "xxxxxxxxxxxxxxx"));
+    CHECK(covers(secrets, RO_SECRETS_TEXT, "a+longer+secret",
+                 "xxxxxxxxxxxxxxx"));
     ro_secrets_free(secrets);
     ro_secrets_free(NULL);
 
@@ -163,23 +164,23 @@ check_base64(void)
     /* alone, one byte before, two bytes before; then bytes behind */
     CHECK(covers(secrets, RO_SECRETS_BASE64, "czNjcmV0LXZhbHVl",
                  "xxxxxxxxxxxxxxxx"));
-    CHECK(covers(secrets, RO_SECRETS_BASE64, "OnMzY3JldC12YWx1ZQ==",
-                 ".xxxxxxxxxxxxxxxxxxx"));
-    CHECK(covers(secrets, RO_SECRETS_BASE64, "dTpzM2NyZXQtdmFsdWU=",
-                 "..xxxxxxxxxxxxxxxxxx"));
+    CHECK(covers(secrets, RO_SECRETS_BASE64,
+                 "OnMzY3JldC12YWx1ZQ==", ".xxxxxxxxxxxxxxxxxxx"));
+    CHECK(covers(secrets, RO_SECRETS_BASE64,
+                 "dTpzM2NyZXQtdmFsdWU=", "..xxxxxxxxxxxxxxxxxx"));
     CHECK(covers(secrets, RO_SECRETS_BASE64, "dTpzM2NyZXQtdmFsdWU6",
                  "..xxxxxxxxxxxxxxxxx."));
     CHECK(covers(secrets, RO_SECRETS_BASE64, "(dTpzM2NyZXQtdmFsdWU)",
                  "...xxxxxxxxxxxxxxxxx."));
     /* Padding that belongs to something else stays. */
-    CHECK(covers(secrets, RO_SECRETS_BASE64, "czNjcmV0LXZhbHVl=",
-                 "xxxxxxxxxxxxxxxx."));
-    CHECK(covers(secrets, RO_SECRETS_BASE64, "OnMzY3JldC12YWx1ZQ=",
-                 ".xxxxxxxxxxxxxxxxx."));
+    CHECK(covers(secrets, RO_SECRETS_BASE64,
+                 "czNjcmV0LXZhbHVl=", "xxxxxxxxxxxxxxxx."));
+    CHECK(covers(secrets, RO_SECRETS_BASE64,
+                 "OnMzY3JldC12YWx1ZQ=", ".xxxxxxxxxxxxxxxxx."));
     CHECK(covers(secrets, RO_SECRETS_BASE64, "czNjcmV0LXZhbHVm",
                  "................"));
-    CHECK(covers(others, RO_SECRETS_BASE64, "MDEyMzQ1Njc4OWFiY2Q=",
-                 "xxxxxxxxxxxxxxxxxxxx"));
+    CHECK(covers(others, RO_SECRETS_BASE64,
+                 "MDEyMzQ1Njc4OWFiY2Q=", "xxxxxxxxxxxxxxxxxxxx"));
     ro_secrets_free(secrets);
     ro_secrets_free(others);
 }
@@ -223,8 +224,7 @@ check_random(void)
             }
         }
         CHECK(ro_secrets_new(values, 4, &limits, &secrets) == RO_SECRETS_OK);
-        c = search(secrets, RO_SECRETS_TEXT,
-                   ro_slice_of(text, sizeof(text)));
+        c = search(secrets, RO_SECRETS_TEXT, ro_slice_of(text, sizeof(text)));
         wrong += memcmp(c.at, expected, sizeof(expected)) != 0;
         ro_secrets_free(secrets);
     }
@@ -265,12 +265,10 @@ check_hostile(void)
         }
     }
     start = clock();
-    CHECK(ro_secrets_new(values, SECRETS, &limits, &secrets)
-          == RO_SECRETS_OK);
+    CHECK(ro_secrets_new(values, SECRETS, &limits, &secrets) == RO_SECRETS_OK);
     CHECK(ro_secrets_count(secrets) == SECRETS);
-    CHECK(ro_secrets_search(secrets, RO_SECRETS_TEXT,
-                            ro_slice_of(text, TEXT), &scratch, count,
-                            &matches));
+    CHECK(ro_secrets_search(secrets, RO_SECRETS_TEXT, ro_slice_of(text, TEXT),
+                            &scratch, count, &matches));
     CHECK(matches == TEXT - LONG + 1);
     CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5.0);
     ro_secrets_scratch_free(&scratch);
@@ -310,7 +308,8 @@ check_views(void)
     bool changed = false;
 
     ro_view_free(&text);
-    CHECK(ro_view_of_string(&text, ro_slice_str("\"a\\u00e9\\ud83d\\ude00b\"")));
+    CHECK(
+        ro_view_of_string(&text, ro_slice_str("\"a\\u00e9\\ud83d\\ude00b\"")));
     CHECK(reads(&text, "a\xC3\xA9\xF0\x9F\x98\x80"
                        "b"));
     CHECK(text.start[1] == 2 && text.stop[1] == 8);
