@@ -10,7 +10,8 @@
 #include "core/redact.h"
 
 typedef struct RedactorObject {
-    PyObject_HEAD ro_secrets *secrets; /* NULL only in a half-built object */
+    PyObject ob_base;
+    ro_secrets *secrets; /* NULL only in a half-built object */
 } RedactorObject;
 
 PyDoc_STRVAR(
@@ -19,8 +20,7 @@ PyDoc_STRVAR(
     "--\n\n"
     "Configured secrets, compiled: an iterable of bytes; those under 8 bytes\n"
     "are ignored. No secret is kept. Never changes; any thread may use it.\n\n"
-    "Raises TypeError for an item that is not bytes, ValueError for more "
-    "than\n"
+    "Raises TypeError for an item that is not bytes, ValueError for over\n"
     "4,096 secrets or one over 1 MiB.");
 
 /* Slices of the bytes objects in values; NULL with an exception. */
@@ -121,13 +121,12 @@ PyDoc_STRVAR(
     "redact(value, /, *, shapes=True, attested=False)\n"
     "--\n\n"
     "One strict JSON value (bytes) with every secret inside its strings and\n"
-    "keys replaced by <redacted-secret>, and what looks like a credential "
-    "too\n"
-    "when shapes is true. attested says that value is structured content:\n"
-    "below qualification.output_attestation only configured secrets go.\n\n"
-    "Raises JSONError for anything but one JSON value of at most 8 MiB and "
-    "64\n"
-    "levels, ValueError(\"keys collide\") when two keys become equal.");
+    "keys replaced by <redacted-secret>, and what looks like a credential\n"
+    "too when shapes is true. attested says that value is structured\n"
+    "content: below qualification.output_attestation only configured\n"
+    "secrets go.\n\n"
+    "Raises JSONError for anything but one JSON value of at most 8 MiB and\n"
+    "64 levels, ValueError(\"keys collide\") when two keys become equal.");
 
 static PyObject *
 bytes_or_raise(ro_redact_code code, const ro_buf *out)
