@@ -76,7 +76,7 @@ class BuildWithLibraries(build_ext):
 
 
 def extension() -> Extension:
-    cflags = ["-std=c11", "-fvisibility=hidden", "-pthread"]
+    cflags = ["-std=c11", "-O2", "-fvisibility=hidden", "-pthread"]  # whatever Python was built with
     # Hidden also where a library is linked in from an archive.
     ldflags = ["-pthread", "-Wl,--exclude-libs,ALL", "-Wl,-z,relro,-z,now"]
     macros: list[tuple[str, str | None]] = [("_GNU_SOURCE", None)]
