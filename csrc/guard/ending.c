@@ -47,8 +47,10 @@ number_in(int proc_fd)
 static bool
 open_proc(ro_ending *ending)
 {
-    ending->proc_fd
-        = RO_SYS(OPEN, open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), -1);
+    do {
+        ending->proc_fd = RO_SYS(
+            OPEN, open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), -1);
+    } while (ending->proc_fd < 0 && errno == EINTR);
     if (ending->proc_fd < 0) {
         return false;
     }
@@ -143,27 +145,28 @@ is_same(const ro_ending *ending, const ro_proc *proc)
 }
 
 /* The pidfd is opened before the last look: when the process is still the
- * same then, the descriptor cannot mean another one. False: not ours, or out
- * of reach. */
+ * same then, the descriptor cannot mean another one. False: a stranger, or
+ * out of reach; one that is gone took the signal. */
 static bool
 send(const ro_ending *ending, const ro_proc *proc, int number)
 {
-    bool sent = false;
     pid_t pid = pid_of(ending, proc);
     if (pid == 0) {
-        return false;
+        return !is_same(ending, proc);
     }
+    bool sent = true;
     int fd = (int)RO_SYS(PIDFD_OPEN, syscall(SYS_pidfd_open, pid, 0), -1);
     if (is_same(ending, proc)) {
+        long failed = -1;
         if (fd >= 0) {
-            sent = RO_SYS(PIDFD_SEND_SIGNAL,
-                          syscall(SYS_pidfd_send_signal, fd, number, NULL, 0),
-                          -1)
-                   == 0;
+            failed = RO_SYS(
+                PIDFD_SEND_SIGNAL,
+                syscall(SYS_pidfd_send_signal, fd, number, NULL, 0), -1);
         }
-        if (!sent && (fd < 0 || errno != ESRCH)) {
-            sent = RO_SYS(KILL, kill(pid, number), -1) == 0;
+        if (fd < 0 || (failed != 0 && errno != ESRCH)) {
+            failed = RO_SYS(KILL, kill(pid, number), -1);
         }
+        sent = failed == 0 || errno == ESRCH;
     }
     if (fd >= 0) {
         (void)close(fd);
@@ -171,13 +174,13 @@ send(const ro_ending *ending, const ro_proc *proc, int number)
     return sent;
 }
 
-/* How many took the signal. */
+/* How many took the signal. The newest first, it may be about to fork. */
 static size_t
 send_all(const ro_ending *ending, int number, int64_t until)
 {
     size_t sent = 0;
-    for (size_t i = 0; i < ending->now.len; i++) {
-        const ro_proc *proc = &ending->now.list[i];
+    for (size_t i = ending->now.len; i > 0; i--) {
+        const ro_proc *proc = &ending->now.list[i - 1];
         if (proc->mark == RO_PROC_OURS && !proc->dead) {
             sent += send(ending, proc, number);
             if (ro_clock_now() >= until) {
@@ -194,10 +197,13 @@ reap(const ro_ending *ending)
 {
     for (size_t i = 0; i < ending->now.len; i++) {
         const ro_proc *proc = &ending->now.list[i];
-        if (proc->mark == RO_PROC_OURS && proc->dead
-            && proc->ppid == ending->lineage.self) {
-            (void)RO_SYS(WAITPID, waitpid(proc->pid, NULL, WNOHANG | __WALL),
-                         -1);
+        if (proc->mark != RO_PROC_OURS || !proc->dead
+            || proc->ppid != ending->lineage.self) {
+            continue;
+        }
+        pid_t pid = pid_of(ending, proc);
+        if (pid > 0) {
+            (void)RO_SYS(WAITPID, waitpid(pid, NULL, WNOHANG | __WALL), -1);
         }
     }
 }

@@ -297,7 +297,9 @@ read_entry(ro_procs *procs, int proc_fd, const char *name)
 bool
 ro_procs_read(ro_procs *procs, int proc_fd)
 {
-    _Alignas(8) char buffer[16384];
+    /* a few names at a time: whoever forks and leaves as fast as it can is
+     * met by a listing that is microseconds old, not milliseconds */
+    _Alignas(8) char buffer[128];
     procs->len = 0;
     procs->cut = false;
     if (RO_SYS(LSEEK, lseek(proc_fd, 0, SEEK_SET), -1) < 0) {

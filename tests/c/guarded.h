@@ -87,6 +87,15 @@ guarded_hear(int ready)
     return what;
 }
 
+/* As exec does: what may survive the guard must not hold its output. */
+static inline void
+guarded_let_go(void)
+{
+    for (int fd = 0; fd < GUARDED_READY; fd++) {
+        (void)close(fd);
+    }
+}
+
 static inline void
 guarded_child(const guarded_setup *setup, const int out[2], const int ready[2])
 {

@@ -244,7 +244,12 @@ test_live(void)
     CHECK(ro_procs_read(&procs, fd) && !procs.cut);
     ro_fault_set(RO_SYS_GETDENTS64, 1, EIO, false);
     CHECK(!ro_procs_read(&procs, fd));
-    ro_fault_set(RO_SYS_GETDENTS64, 2, EIO, true);
+    size_t batches = ro_fault_count(RO_SYS_GETDENTS64);
+    CHECK(batches == 1);
+    ro_fault_set(RO_SYS_GETDENTS64, 0, 0, false);
+    CHECK(ro_procs_read(&procs, fd));
+    batches = ro_fault_count(RO_SYS_GETDENTS64);
+    ro_fault_set(RO_SYS_GETDENTS64, batches - 1, EIO, true);
     CHECK(ro_procs_read(&procs, fd) && procs.cut);
     ro_fault_set(RO_SYS_LSEEK, 1, EIO, false);
     CHECK(!ro_procs_read(&procs, fd));

@@ -237,15 +237,6 @@ test_loops(void)
 
 /* ---- not ours ---- */
 
-/* As exec does: what survives the guard must not hold its output. */
-static void
-let_go(void)
-{
-    for (int fd = 0; fd < GUARDED_READY; fd++) {
-        (void)close(fd);
-    }
-}
-
 /* A child from before the guard; on a word it forks once more. */
 static void
 body_existing(void)
@@ -278,7 +269,7 @@ body_existing(void)
 static void
 life_other_user(void)
 {
-    let_go();
+    guarded_let_go();
     if (setgid(65534) < 0 || setuid(65534) < 0) {
         _exit(97);
     }
@@ -298,7 +289,7 @@ body_other_user(void)
 static void
 life_namespace(void)
 {
-    let_go();
+    guarded_let_go();
     if (unshare(CLONE_NEWPID) < 0) {
         guarded_say('!');
         hang();
