@@ -26,7 +26,7 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -132,7 +132,7 @@ class CurlTransport(httpx.AsyncBaseTransport):
         timeout = request.extensions.get("timeout", {})
         await desk.enter(timeout.get("pool"))
         try:
-            transfer = desk.engine.submit(
+            transfer = desk.submit(
                 request.method,
                 _url_text(request.url),
                 [pair for pair in request.headers.raw if pair[0].lower() != b"transfer-encoding"],
@@ -182,7 +182,10 @@ class CurlTransport(httpx.AsyncBaseTransport):
 
     def stats(self) -> dict[str, int]:
         """Counters of the shared worker: transfers, connections, bytes_in, active."""
-        return self._worker.engine.stats()
+        engine = self._worker.engine
+        if engine is None:
+            raise RuntimeError("the transport is closed")
+        return engine.stats()
 
     def _desk(self) -> _Desk:
         if os.getpid() != self._pid:
@@ -193,7 +196,10 @@ class CurlTransport(httpx.AsyncBaseTransport):
                 raise RuntimeError("the transport is closed")
             desk = self._desks.get(loop)
             if desk is None:
-                desk = _Desk(self._worker.engine, self._max_requests)
+                engine = self._worker.engine
+                if engine is None:  # the interpreter is exiting
+                    raise RuntimeError("the transport is closed")
+                desk = _Desk(engine, self._max_requests)
                 self._desks[loop] = desk
             return desk
 
@@ -229,7 +235,7 @@ class _Worker:
     lock = threading.Lock()
 
     def __init__(self) -> None:
-        self.engine = _mcpro.Engine()
+        self.engine: _mcpro.Engine | None = _mcpro.Engine()
         self.users = 0
 
     @classmethod
@@ -241,22 +247,25 @@ class _Worker:
             return cls.current
 
     def release(self) -> None:
-        cls = type(self)
-        with cls.lock:
+        with type(self).lock:
             self.users -= 1
-            if self.users == 0 and cls.current is self:
-                cls.current = None
-            last = self.users == 0
-        if last:
-            self.engine.close(CLOSE_MS)
+            if self.users > 0:
+                return
+        self.end()
+
+    def end(self) -> None:
+        with type(self).lock:
+            engine, self.engine = self.engine, None
+            if type(self).current is self:
+                type(self).current = None
+        if engine is not None:
+            engine.close(CLOSE_MS)
 
     @classmethod
     def at_exit(cls) -> None:
         """OpenSSL's own clean-up at exit must find the worker ended."""
-        with cls.lock:
-            worker, cls.current = cls.current, None
-        if worker is not None:
-            worker.engine.close(CLOSE_MS)
+        if cls.current is not None:
+            cls.current.end()
 
     @classmethod
     def after_fork(cls) -> None:
@@ -272,14 +281,13 @@ class _Desk:
     """One transport's requests on one event loop. Used on that loop's thread only."""
 
     def __init__(self, base: _mcpro.Engine, max_requests: int | None) -> None:
-        self.engine = _mcpro.Engine(base)
+        self._engine: _mcpro.Engine | None = _mcpro.Engine(base)
         self._places = None if max_requests is None else asyncio.Semaphore(max_requests)
         self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._transfers: dict[int, _mcpro.Transfer] = {}
-        self._closed = False
+        self._bodies: weakref.WeakSet[_Body] = weakref.WeakSet()
         # Nothing here refers to the loop: it is the weak key that a desk is found by.
         asyncio.get_running_loop().add_reader(
-            self.engine.fileno(), _drain, self.engine, self._waiting
+            self._engine.fileno(), _drain, self._engine, self._waiting
         )
 
     async def enter(self, timeout: float | None) -> None:
@@ -296,18 +304,19 @@ class _Desk:
         if self._places is not None:
             self._places.release()
 
-    def admit(self, transfer: _mcpro.Transfer) -> None:
-        self._transfers[transfer.id] = transfer
+    def submit(self, *args: Any, **kwargs: Any) -> _mcpro.Transfer:
+        if self._engine is None:
+            raise RuntimeError("the transport is closed")
+        return self._engine.submit(*args, **kwargs)
 
-    def dismiss(self, transfer: _mcpro.Transfer) -> None:
-        if self._transfers.pop(transfer.id, None) is not None:
-            transfer.cancel()
-            self.leave()
+    def admit(self, body: _Body) -> None:
+        """Weakly: an answer that nobody holds any more is cut off."""
+        self._bodies.add(body)
 
     async def wait(self, transfer: _mcpro.Transfer, step: Callable[[], T | None]) -> T:
         """What `step` returns as soon as that is not None."""
         while True:
-            if self._closed:
+            if self._engine is None:
                 raise RuntimeError("the transport was closed during a transfer")
             try:
                 result = step()
@@ -323,16 +332,16 @@ class _Desk:
                 self._waiting.pop(transfer.id, None)
 
     def close(self) -> None:
-        if self._closed:
+        engine, self._engine = self._engine, None
+        if engine is None:
             return
-        self._closed = True
-        asyncio.get_running_loop().remove_reader(self.engine.fileno())
-        for transfer in self._transfers.values():
-            transfer.cancel()
+        asyncio.get_running_loop().remove_reader(engine.fileno())
+        for body in self._bodies:
+            body.cut()
         for future in self._waiting.values():
             if not future.done():
                 future.set_result(None)
-        self.engine.close()
+        engine.close()
 
 
 def _drain(engine: _mcpro.Engine, waiting: dict[int, asyncio.Future[None]]) -> None:
@@ -348,7 +357,8 @@ class _Body(httpx.AsyncByteStream):
     def __init__(self, desk: _Desk, transfer: _mcpro.Transfer) -> None:
         self._desk = desk
         self._transfer = transfer
-        desk.admit(transfer)
+        self._open = True
+        desk.admit(self)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -362,7 +372,13 @@ class _Body(httpx.AsyncByteStream):
 
     def end(self) -> None:
         """Give the place back; an answer that was not read to its end is cut off."""
-        self._desk.dismiss(self._transfer)
+        if self._open:
+            self._open = False
+            self.cut()
+            self._desk.leave()
+
+    def cut(self) -> None:
+        self._transfer.cancel()
 
 
 def _translate(error: _mcpro.TransportError) -> Exception:

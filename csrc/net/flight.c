@@ -1,6 +1,7 @@
 #include "net/internal.h"
 
 #include <limits.h>
+#include <sys/socket.h>
 
 #include "core/alloc.h"
 
@@ -209,6 +210,26 @@ refuse(ro_flight *flight, ro_net_code code)
 {
     flight->code = code;
     return CURL_PREREQFUNC_ABORT;
+}
+
+/* Not inherited by children, which libcurl does not see to; and none for a
+ * second try at a request that was sent. */
+curl_socket_t
+ro_flight_on_socket(void *ctx, curlsocktype purpose,
+                    struct curl_sockaddr *address)
+{
+    ro_flight *flight = ctx;
+
+    if (purpose != CURLSOCKTYPE_IPCXN || flight->sends > 0) {
+        flight->code = RO_NET_REPLAY;
+        return CURL_SOCKET_BAD;
+    }
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC,
+                    address->protocol);
+    if (flight->warm && fd >= 0 && flight->n_socks < RO_NET_SOCKS) {
+        flight->socks[flight->n_socks++] = fd;
+    }
+    return fd >= 0 ? fd : CURL_SOCKET_BAD;
 }
 
 /* Called before every sending of the request, also when libcurl repeats

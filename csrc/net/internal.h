@@ -138,7 +138,7 @@ struct ro_flight { /* worker */
     unsigned sends;
     bool warm;     /* nobody has asked for it yet */
     bool again;    /* connection died while warm: nothing was sent */
-    int socks[RO_NET_SOCKS]; /* opened by a warm flight, maybe closed */
+    int socks[RO_NET_SOCKS]; /* opened while warm, maybe closed */
     size_t n_socks;
     bool paused;
     bool draining;
@@ -219,6 +219,8 @@ void ro_flight_land(ro_flight *flight, ro_net_code code);
 void ro_flight_resume(ro_flight *flight);
 int ro_flight_on_prereq(void *ctx, char *ip, char *local_ip, int port,
                         int local_port);
+curl_socket_t ro_flight_on_socket(void *ctx, curlsocktype purpose,
+                                  struct curl_sockaddr *address);
 size_t ro_flight_on_header(char *bytes, size_t one, size_t len, void *ctx);
 size_t ro_flight_on_body(char *bytes, size_t one, size_t len, void *ctx);
 int ro_flight_on_progress(void *ctx, curl_off_t down_total, curl_off_t down,
@@ -258,6 +260,5 @@ bool ro_warm_adopt(ro_net *net, ro_transfer *transfer);
 /* In the pre-request callback of a warm flight: waits. True when a
  * transfer took the flight. */
 bool ro_warm_hold(ro_flight *flight, int local_port);
-int ro_warm_on_socket(void *ctx, curl_socket_t fd, curlsocktype purpose);
 
 #endif

@@ -269,10 +269,8 @@ set_callbacks(CURL *easy, ro_flight *flight)
     SET(CURLOPT_XFERINFOFUNCTION, ro_flight_on_progress);
     SET(CURLOPT_XFERINFODATA, flight);
     SET(CURLOPT_NOPROGRESS, 0L);
-    if (flight->warm) {
-        SET(CURLOPT_SOCKOPTFUNCTION, ro_warm_on_socket);
-        SET(CURLOPT_SOCKOPTDATA, flight);
-    }
+    SET(CURLOPT_OPENSOCKETFUNCTION, ro_flight_on_socket);
+    SET(CURLOPT_OPENSOCKETDATA, flight);
     return true;
 }
 

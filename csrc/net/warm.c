@@ -90,18 +90,6 @@ ro_warm_begin(ro_net *net, ro_transfer *expected)
 
 /* ---- did the peer close while we waited? ---- */
 
-int
-ro_warm_on_socket(void *ctx, curl_socket_t fd, curlsocktype purpose)
-{
-    ro_flight *flight = ctx;
-
-    (void)purpose;
-    if (flight->n_socks < RO_NET_SOCKS) {
-        flight->socks[flight->n_socks++] = fd;
-    }
-    return CURL_SOCKOPT_OK;
-}
-
 /* libcurl does not name the descriptor before the request is sent. */
 static int
 find_socket(const ro_flight *flight, int local_port)
