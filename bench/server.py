@@ -1,6 +1,6 @@
 """A real MCP server for the benchmark: the SDK's FastMCP over uvicorn, TLS, loopback.
 
-    python bench/server.py CERTIFICATE LOG [--tools N] [--schema-bytes B] [--json]
+    python bench/server.py CERTIFICATE LOG [--tools N] [--schema-bytes B] [--json] [--path P]
 
 Serves `worker_task_context` (read-only) and N more tools with a schema of about B bytes each.
 LOG gets `connection ADDRESS` when a TLS connection is established, `request METHOD` per HTTP
@@ -14,13 +14,12 @@ import socket
 import sys
 from typing import Annotated, Any
 
+import lifeline
 import uvicorn
 from mcp.server.fastmcp import FastMCP
 from mcp.types import ToolAnnotations
 from pydantic import Field
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-import lifeline
 
 READ_ONLY = ToolAnnotations(readOnlyHint=True, destructiveHint=False, openWorldHint=False)
 
@@ -36,9 +35,9 @@ def context(task_id: str) -> dict[str, Any]:
     }
 
 
-def build(tools: int, schema_bytes: int, json_answers: bool) -> FastMCP:
+def build(tools: int, schema_bytes: int, json_answers: bool, path: str) -> FastMCP:
     """The server with its tools."""
-    mcp = FastMCP("worker-broker", json_response=json_answers)
+    mcp = FastMCP("worker-broker", json_response=json_answers, streamable_http_path=path)
 
     @mcp.tool(annotations=READ_ONLY, structured_output=True)
     def worker_task_context(task_id: str) -> dict[str, Any]:
@@ -113,10 +112,12 @@ def main() -> None:
     parser.add_argument("--tools", type=int, default=3)
     parser.add_argument("--schema-bytes", type=int, default=400)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--path", default="/mcp")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)  # FastMCP reports each stream that a client closes
     log = lifeline.Log(options.log)
-    app = build(options.tools, options.schema_bytes, options.json).streamable_http_app()
+    server = build(options.tools, options.schema_bytes, options.json, options.path)
+    app = server.streamable_http_app()
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         counted(app, log),
