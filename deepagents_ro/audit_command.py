@@ -94,6 +94,8 @@ def main(argv: list[str]) -> NoReturn:
     guard = _mcpro.Guard.start(timeout=failure("timeout"), interrupted=failure("interrupted"))
     try:
         run(argv, guard, terminal)
+    except KeyboardInterrupt:  # a signal that came just before the guard took over
+        guard.finish(130, failure("interrupted"))
     except BaseException:  # noqa: BLE001 - one document is owed for anything at all
         guard.finish(1, failure("runtime_failure"))
 
