@@ -83,14 +83,23 @@ PyDoc_STRVAR(guard_lower_deadline_doc,
              "any other text and when that is not earlier.");
 
 static PyObject *
-guard_lower_deadline(PyObject *self, PyObject *args)
+guard_lower_deadline(PyObject *self, PyObject *text)
 {
-    const char *text;
     Py_ssize_t len;
-    if (!PyArg_ParseTuple(args, "s#:lower_deadline", &text, &len)) {
+    if (!PyUnicode_Check(text)) {
+        PyErr_SetString(PyExc_TypeError, "text must be a str");
         return NULL;
     }
-    int ms = (size_t)len == strlen(text) ? ro_guard_parse_deadline(text) : -1;
+    const char *utf8 = PyUnicode_AsUTF8AndSize(text, &len);
+    if (utf8 == NULL) {
+        /* an environment's undecodable byte is one more wrong text */
+        if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+            return NULL;
+        }
+        PyErr_Clear();
+        Py_RETURN_FALSE;
+    }
+    int ms = (size_t)len == strlen(utf8) ? ro_guard_parse_deadline(utf8) : -1;
     return PyBool_FromLong(ms >= 0
                            && ro_guard_set_deadline(guard_of(self), ms));
 }
@@ -234,8 +243,7 @@ guard_dealloc(PyObject *self)
 static PyMethodDef guard_methods[] = {
     {"start", (PyCFunction)(void (*)(void))guard_start,
      METH_VARARGS | METH_KEYWORDS | METH_CLASS, guard_start_doc},
-    {"lower_deadline", guard_lower_deadline, METH_VARARGS,
-     guard_lower_deadline_doc},
+    {"lower_deadline", guard_lower_deadline, METH_O, guard_lower_deadline_doc},
     {"ms_left", guard_ms_left, METH_NOARGS, guard_ms_left_doc},
     {"read_stdin", guard_read_stdin, METH_VARARGS, guard_read_stdin_doc},
     {"set_exit_hook", guard_set_exit_hook, METH_O, guard_set_exit_hook_doc},
