@@ -14,15 +14,15 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from rich.console import RenderableType
-
-from . import document, picture, tables
+from . import document, terminal
 from .allocation import Allocation, AllocationError
-from .audit import audit
-from .latency import measure
-from .load import STATES, GatewayTools, load_gateway_tools
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from .load import GatewayTools
 
 EPILOG = """\
 The gateway comes from JARVIS_GATEWAY_URL, JARVIS_MCP_NAMESPACE (default: global),
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
             raise
         return complain(as_json, command, CommandError("runtime_failure"))
     if not as_json:
-        tables.console(sys.stdout).print(table)
+        terminal.console(sys.stdout).print(table)
         return 0
     text = document.success(command, data)
     if not emit(text):
@@ -134,6 +134,12 @@ def positive(text: str) -> int:
 
 async def run(options: argparse.Namespace) -> tuple[dict[str, Any], RenderableType]:
     """The report as members of `data`, and as a table."""
+    # Imported here, since help and a wrong command line have no use for what these need.
+    from . import picture, tables
+    from .audit import audit
+    from .latency import measure
+    from .load import STATES, load_gateway_tools
+
     allocation = table_of(options.allocation)
     with waiting(options.json) as status:
         if options.action == "audit":
@@ -235,13 +241,13 @@ def waiting(as_json: bool) -> Iterator[Any]:
     if as_json or not sys.stderr.isatty():
         yield lambda _text: None
         return
-    with tables.console(sys.stderr).status("Asking the gateway") as status:
-        yield lambda text: status.update(tables.visible(text))
+    with terminal.console(sys.stderr).status("Asking the gateway") as status:
+        yield lambda text: status.update(terminal.visible(text))
 
 
 def complain(as_json: bool, command: str, error: CommandError) -> int:
     """Say what went wrong in the form that was asked for."""
     if as_json:
         return error.exit_code if emit(document.failure(command, error.code)) else 1
-    tables.console(sys.stderr).print(f"deepagents-ro gateway: {error}")
+    terminal.console(sys.stderr).print(f"deepagents-ro gateway: {error}")
     return error.exit_code

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TextIO
-
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from .audit import Audit
 from .latency import PERCENTILES, LatencyReport
 from .load import STATES, GatewayTools
+from .terminal import visible
 from .verdicts import REASONS, Finding
-
-PIPE_WIDTH = 160
-"""Columns when the output is no terminal."""
-
-
-def console(stream: TextIO) -> Console:
-    """A console with colour and the terminal's width on a terminal, and neither elsewhere."""
-    terminal = stream.isatty()
-    return Console(
-        file=stream,
-        force_terminal=terminal,
-        no_color=not terminal or None,
-        width=None if terminal else PIPE_WIDTH,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-
-
-def visible(text: str) -> str:
-    """`text` with control characters spelled out, so that a name cannot steer the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def of_list(loaded: GatewayTools) -> RenderableType:
