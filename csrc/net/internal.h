@@ -200,7 +200,8 @@ ro_net_code ro_transfer_new(ro_net *net, const ro_request *request,
                             ro_transfer **out);
 /* options.c: false when out of memory or libcurl refuses. */
 bool ro_flight_configure(ro_flight *flight);
-ro_net_code ro_net_check_url(const char *url, char **origin);
+/* *base is "scheme://host:port", for ro_free. */
+ro_net_code ro_net_check_url(const char *url, char **base);
 ro_net_code ro_net_check_proxy(const char *proxy);
 
 /* transfer.c. Worker. */

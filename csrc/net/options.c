@@ -20,137 +20,149 @@ is_printable(const char *text, size_t max)
     return len > 0;
 }
 
-/* A part of a parsed URL, "" when it is not there; NULL: out of memory or
- * not decodable. To be freed with ro_free. */
-static char *
-part_of(CURLU *parts, CURLUPart what, unsigned flags)
+/* What a URL says about where to go. */
+typedef struct place {
+    char *scheme;
+    char *host;
+    char *port; /* the default one when the URL has none */
+    char *user; /* decoded; "" when the URL has none */
+    char *password;
+} place;
+
+static void
+free_place(place *at)
+{
+    ro_free(at->scheme);
+    ro_free(at->host);
+    ro_free(at->port);
+    ro_free(at->user);
+    ro_free(at->password);
+}
+
+/* "" when the URL has no such part. */
+static ro_net_code
+read_part(CURLU *url, CURLUPart what, unsigned flags, ro_net_code bad,
+          char **part)
 {
     char *text = NULL;
-    CURLUcode code = curl_url_get(parts, what, &text, flags);
+    CURLUcode code = curl_url_get(url, what, &text, flags);
 
-    if (code == CURLUE_NO_USER || code == CURLUE_NO_PASSWORD
-        || code == CURLUE_NO_PORT) {
-        return ro_memdup("", 0);
-    }
-    char *copy = code == CURLUE_OK ? ro_memdup(text, strlen(text)) : NULL;
-    curl_free(text);
-    return copy;
-}
-
-/* "scheme://host:port"; NULL when out of memory. */
-static char *
-join(const char *scheme, const char *host, const char *port)
-{
-    size_t size = strlen(scheme) + strlen(host) + strlen(port) + 5;
-    char *base = ro_malloc(size);
-
-    if (base != NULL) {
-        snprintf(base, size, "%s://%s:%s", scheme, host, port);
-    }
-    return base;
-}
-
-static bool
-is_scheme(const char *scheme)
-{
-    return strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0;
-}
-
-/* The base of a parsed URL; NULL when it has none that can be used. */
-static char *
-base_of(CURLU *parts)
-{
-    char *base = NULL;
-    char *scheme = part_of(parts, CURLUPART_SCHEME, 0);
-    char *host = part_of(parts, CURLUPART_HOST, 0);
-    char *port = part_of(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT);
-
-    if (scheme != NULL && is_scheme(scheme) && host != NULL
-        && host[0] != '\0' && port != NULL && port[0] != '\0'
-        && strcmp(port, "0") != 0) {
-        base = join(scheme, host, port);
-    }
-    ro_free(scheme);
-    ro_free(host);
-    ro_free(port);
-    return base;
-}
-
-/* *parts is to be freed with curl_url_cleanup, whatever is returned. */
-static ro_net_code
-parse(const char *url, ro_net_code bad, CURLU **parts)
-{
-    *parts = NULL;
-    if (!is_printable(url, RO_NET_MAX_URL)) {
-        return bad;
-    }
-    *parts = curl_url();
-    if (*parts == NULL) {
-        return RO_NET_NO_MEMORY;
-    }
-    switch (curl_url_set(*parts, CURLUPART_URL, url, CURLU_PATH_AS_IS)) {
+    switch (code) {
     case CURLUE_OK:
-        return RO_NET_OK;
+        *part = ro_memdup(text, strlen(text));
+        break;
+    case CURLUE_NO_USER:
+    case CURLUE_NO_PASSWORD:
+        *part = ro_memdup("", 0);
+        break;
     case CURLUE_OUT_OF_MEMORY:
         return RO_NET_NO_MEMORY;
     default:
         return bad;
     }
+    curl_free(text);
+    return *part != NULL ? RO_NET_OK : RO_NET_NO_MEMORY;
+}
+
+static ro_net_code
+read_parts(CURLU *url, ro_net_code bad, place *at)
+{
+    const struct {
+        CURLUPart what;
+        unsigned flags;
+        char **part;
+    } parts[] = {
+        {CURLUPART_SCHEME, 0, &at->scheme},
+        {CURLUPART_HOST, 0, &at->host},
+        {CURLUPART_PORT, CURLU_DEFAULT_PORT, &at->port},
+        {CURLUPART_USER, CURLU_URLDECODE, &at->user},
+        {CURLUPART_PASSWORD, CURLU_URLDECODE, &at->password},
+    };
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        ro_net_code code = read_part(url, parts[i].what, parts[i].flags, bad,
+                                     parts[i].part);
+        if (code != RO_NET_OK) {
+            return code;
+        }
+    }
+    if ((strcmp(at->scheme, "http") != 0 && strcmp(at->scheme, "https") != 0)
+        || at->host[0] == '\0' || strcmp(at->port, "0") == 0) {
+        return bad;
+    }
+    return RO_NET_OK;
+}
+
+/* free_place is needed in any case. */
+static ro_net_code
+read_url(const char *text, ro_net_code bad, place *at)
+{
+    ro_net_code code = bad;
+
+    memset(at, 0, sizeof(*at));
+    if (!is_printable(text, RO_NET_MAX_URL)) {
+        return bad;
+    }
+    CURLU *url = curl_url();
+    if (url == NULL) {
+        return RO_NET_NO_MEMORY;
+    }
+    switch (curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS)) {
+    case CURLUE_OK:
+        code = read_parts(url, bad, at);
+        break;
+    case CURLUE_OUT_OF_MEMORY:
+        code = RO_NET_NO_MEMORY;
+        break;
+    default:
+        break;
+    }
+    curl_url_cleanup(url);
+    return code;
+}
+
+/* "scheme://host:port"; NULL when out of memory. */
+static char *
+base_of(const place *at)
+{
+    size_t size = strlen(at->scheme) + strlen(at->host) + strlen(at->port) + 5;
+    char *base = ro_malloc(size);
+
+    if (base != NULL) {
+        snprintf(base, size, "%s://%s:%s", at->scheme, at->host, at->port);
+    }
+    return base;
 }
 
 ro_net_code
-ro_net_check_url(const char *url, char **origin)
+ro_net_check_url(const char *url, char **base)
 {
-    CURLU *parts = NULL;
-    char *user = NULL;
-    char *password = NULL;
-    char *base = NULL;
+    place at;
 
-    *origin = NULL;
-    ro_net_code code = parse(url, RO_NET_BAD_URL, &parts);
-    if (code != RO_NET_OK) {
-        goto done;
+    *base = NULL;
+    ro_net_code code = read_url(url, RO_NET_BAD_URL, &at);
+    if (code == RO_NET_OK
+        && (at.user[0] != '\0' || at.password[0] != '\0')) {
+        code = RO_NET_BAD_URL;
     }
-    code = RO_NET_BAD_URL;
-    user = part_of(parts, CURLUPART_USER, 0);
-    password = part_of(parts, CURLUPART_PASSWORD, 0);
-    base = base_of(parts);
-    if (user == NULL || user[0] != '\0' || password == NULL
-        || password[0] != '\0' || base == NULL) {
-        goto done;
+    if (code == RO_NET_OK) {
+        *base = base_of(&at);
+        code = *base != NULL ? RO_NET_OK : RO_NET_NO_MEMORY;
     }
-    *origin = base;
-    base = NULL;
-    code = RO_NET_OK;
-done:
-    ro_free(user);
-    ro_free(password);
-    ro_free(base);
-    curl_url_cleanup(parts);
+    free_place(&at);
     return code;
 }
 
 ro_net_code
 ro_net_check_proxy(const char *proxy)
 {
-    CURLU *parts = NULL;
+    place at;
 
     if (proxy[0] == '\0') {
         return RO_NET_OK;
     }
-    ro_net_code code = parse(proxy, RO_NET_BAD_PROXY, &parts);
-    if (code == RO_NET_OK) {
-        char *user = part_of(parts, CURLUPART_USER, CURLU_URLDECODE);
-        char *password = part_of(parts, CURLUPART_PASSWORD, CURLU_URLDECODE);
-        char *base = base_of(parts);
-        if (user == NULL || password == NULL || base == NULL) {
-            code = RO_NET_BAD_PROXY;
-        }
-        ro_free(user);
-        ro_free(password);
-        ro_free(base);
-    }
-    curl_url_cleanup(parts);
+    ro_net_code code = read_url(proxy, RO_NET_BAD_PROXY, &at);
+    free_place(&at);
     return code;
 }
 
@@ -163,34 +175,39 @@ ro_net_check_proxy(const char *proxy)
         }                                                                   \
     } while (0)
 
-/* The port is spelled out: libcurl's own default is 1080. */
+static bool
+set_proxy_place(CURL *easy, const place *at)
+{
+    /* The port is spelled out: libcurl's own default is 1080. */
+    char *base = base_of(at);
+
+    if (base == NULL) {
+        return false;
+    }
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_PROXY, base);
+    ro_free(base);
+    if (code != CURLE_OK) {
+        return false;
+    }
+    if (at->user[0] != '\0' || at->password[0] != '\0') {
+        SET(CURLOPT_PROXYUSERNAME, at->user);
+        SET(CURLOPT_PROXYPASSWORD, at->password);
+    }
+    return true;
+}
+
 static bool
 set_proxy(CURL *easy, const char *proxy)
 {
-    CURLU *parts = NULL;
-    bool ok = false;
+    place at;
 
     if (proxy[0] == '\0') {
         SET(CURLOPT_PROXY, "");
         return true;
     }
-    if (parse(proxy, RO_NET_BAD_PROXY, &parts) == RO_NET_OK) {
-        char *user = part_of(parts, CURLUPART_USER, CURLU_URLDECODE);
-        char *password = part_of(parts, CURLUPART_PASSWORD, CURLU_URLDECODE);
-        char *base = base_of(parts);
-        ok = user != NULL && password != NULL && base != NULL
-             && curl_easy_setopt(easy, CURLOPT_PROXY, base) == CURLE_OK;
-        if (ok && (user[0] != '\0' || password[0] != '\0')) {
-            ok = curl_easy_setopt(easy, CURLOPT_PROXYUSERNAME, user)
-                     == CURLE_OK
-                 && curl_easy_setopt(easy, CURLOPT_PROXYPASSWORD, password)
-                        == CURLE_OK;
-        }
-        ro_free(user);
-        ro_free(password);
-        ro_free(base);
-    }
-    curl_url_cleanup(parts);
+    bool ok = read_url(proxy, RO_NET_BAD_PROXY, &at) == RO_NET_OK
+              && set_proxy_place(easy, &at);
+    free_place(&at);
     return ok;
 }
 

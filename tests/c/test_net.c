@@ -3,10 +3,12 @@
 #include "local_server.h"
 
 #include <dirent.h>
+#include <netdb.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "core/alloc.h"
 #include "core/limits.h"
 #include "net/net.h"
 
@@ -158,6 +160,13 @@ url_of(const struct server *server, char *room, const char *path)
     return room;
 }
 
+static void
+nap(int ms)
+{
+    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+    nanosleep(&time, NULL);
+}
+
 static ro_net_code
 submit(ro_net *net, const ro_request *request, struct answer *answer,
        ro_transfer **out)
@@ -196,13 +205,6 @@ connections(ro_net *net)
     ro_net_stats stats;
     ro_net_get_stats(net, &stats);
     return stats.connections;
-}
-
-static void
-nap(int ms)
-{
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
 }
 
 static size_t
@@ -355,13 +357,14 @@ test_refused(void)
 /* ---- heads and bodies ---- */
 
 static const char *_Atomic script; /* what serve_script answers */
+static atomic_size_t script_len;
 
 static void
 serve_script(struct server *server, int fd, unsigned nth)
 {
     (void)nth;
     if (server_read(server, fd)) {
-        server_say(fd, atomic_load(&script));
+        server_say_bytes(fd, atomic_load(&script), atomic_load(&script_len));
     }
 }
 
@@ -374,6 +377,7 @@ fetch_script(ro_net *net, struct server *server, const char *text,
 
     request.fresh = true; /* the server closes without a word */
     atomic_store(&script, text);
+    atomic_store(&script_len, strlen(text));
     answer_reset(answer);
     return fetch_with(net, &request, answer);
 }
@@ -488,6 +492,86 @@ test_header_bounds(void)
         CHECK(fetch(net, server, "GET", NULL, &answer)
               == RO_NET_HEADERS_TOO_LARGE);
         CHECK(!answer.has_head);
+    }
+    CHECK(ro_net_shut_down(net, 2000));
+    ro_net_free(net);
+    server_stop(server);
+}
+
+/* ---- content codings ---- */
+
+#define CODED(coding, bytes)                                                \
+    "HTTP/1.1 200 OK\r\nContent-Encoding: " coding "\r\n\r\n" bytes
+
+/* "hello" */
+#define GZIP                                                                \
+    "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xcb\x48\xcd\xc9\xc9\x07\x00\x86"    \
+    "\xa6\x10\x36\x05\x00\x00\x00"
+#define DEFLATE "\x78\x9c\xcb\x48\xcd\xc9\xc9\x07\x00\x06\x2c\x02\x15"
+#define BR "\x0b\x02\x80hello\x03"
+
+static void
+test_codings(void)
+{
+    static const struct {
+        const char *accept;
+        const char *text;
+        size_t len;
+        ro_net_code code;
+    } cases[] = {
+#define CASE(accept, text, code) {accept, text, sizeof(text) - 1, code}
+        CASE("gzip", CODED("gzip", GZIP), RO_NET_OK),
+        CASE("x, GZip ;q=0.5", CODED("x-GZIP", GZIP), RO_NET_OK),
+        CASE("gzip, deflate", CODED("deflate", DEFLATE), RO_NET_OK),
+        CASE("*", CODED("gzip", GZIP), RO_NET_OK),
+        CASE("br", CODED("br", BR), RO_NET_OK),
+        CASE("gzip", CODED("identity", "hello"), RO_NET_OK),
+        CASE("gzip", CODED("", "hello"), RO_NET_OK),
+        CASE("gzip", CODED("br", BR), RO_NET_ENCODING),
+        CASE("gzip;q=0, br", CODED("gzip", GZIP), RO_NET_ENCODING),
+        CASE("*, gzip;q=0.000", CODED("gzip", GZIP), RO_NET_ENCODING),
+        CASE("identity", CODED("gzip", GZIP), RO_NET_ENCODING),
+        CASE("gzip", CODED("gzip, rot13", GZIP), RO_NET_ENCODING),
+        CASE("gzip", CODED("*", GZIP), RO_NET_ENCODING),
+        CASE("gzip", CODED("gzip", "hello world, no gzip"), RO_NET_ENCODING),
+        CASE("gzip", CODED("gzip", GZIP "more"), RO_NET_ENCODING),
+#undef CASE
+    };
+    struct server *server = server_start(serve_script);
+    ro_net *net = ro_net_new();
+    struct answer answer;
+    char url[128];
+    char line[64];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ro_header header = {ro_slice_str("Accept-Encoding"),
+                            ro_slice_str(cases[i].accept)};
+        ro_request request = request_of("GET", url_of(server, url, "/"), NULL);
+        request.headers = &header;
+        request.n_headers = 1;
+        atomic_store(&script, cases[i].text);
+        atomic_store(&script_len, cases[i].len);
+        answer_reset(&answer);
+        ro_net_code code = fetch_with(net, &request, &answer);
+        if (code != cases[i].code) {
+            fprintf(stderr, "case %zu: %d\n", i, (int)code);
+        }
+        CHECK(code == cases[i].code);
+        if (code == RO_NET_OK) {
+            CHECK(answer.body_len == 5
+                  && memcmp(answer.body, "hello", 5) == 0);
+        }
+        snprintf(line, sizeof(line), "\r\nAccept-Encoding: %s\r\n",
+                 cases[i].accept);
+        CHECK(server_saw(server, line));
+
+        request.raw = true;
+        answer_reset(&answer);
+        CHECK(fetch_with(net, &request, &answer) == RO_NET_OK);
+        CHECK(answer.body_len
+              == cases[i].len
+                     - (size_t)(strstr(cases[i].text, "\r\n\r\n") + 4
+                                - cases[i].text));
     }
     CHECK(ro_net_shut_down(net, 2000));
     ro_net_free(net);
@@ -824,6 +908,68 @@ test_cancel(void)
     server_stop(server);
 }
 
+/* ---- a name server that does not answer ---- */
+
+static atomic_bool resolver_stuck;
+static atomic_uint resolver_calls;
+
+/* Takes the place of the C library's for this program and libcurl. */
+int
+getaddrinfo(const char *restrict node, const char *restrict service,
+            const struct addrinfo *restrict hints,
+            struct addrinfo **restrict result)
+{
+    (void)service;
+    (void)hints;
+    (void)result;
+    atomic_fetch_add(&resolver_calls, 1);
+    while (strcmp(node, "stuck.test") == 0 && atomic_load(&resolver_stuck)) {
+        nap(5);
+    }
+    atomic_fetch_sub(&resolver_calls, 1);
+    return EAI_NONAME;
+}
+
+static void
+test_stuck_resolver(void)
+{
+    ro_net *net = ro_net_new();
+    ro_request request = request_of("GET", "http://stuck.test/", NULL);
+    struct answer answers[3];
+    ro_transfer *transfers[3];
+    int64_t start = ro_net_now_ms();
+
+    atomic_store(&resolver_stuck, true);
+    for (int i = 0; i < 3; i++) {
+        request.connect_ms = i == 1 ? 100 : 5000;
+        answer_reset(&answers[i]);
+        CHECK(submit(net, &request, &answers[i], &transfers[i])
+              == RO_NET_OK);
+    }
+    while (atomic_load(&resolver_calls) == 0
+           && ro_net_now_ms() - start < 2000) {
+        nap(1);
+    }
+    nap(20);
+    ro_transfer_cancel(transfers[0]);
+    CHECK(answer_await(&answers[0], &answers[0].done));
+    CHECK(answers[0].code == RO_NET_CANCELLED);
+    CHECK(answer_await(&answers[1], &answers[1].done));
+    CHECK(answers[1].code == RO_NET_CONNECT_TIMEOUT);
+    CHECK(ro_net_shut_down(net, 2000));
+    CHECK(answers[2].n_done == 1 && answers[2].code == RO_NET_SHUT_DOWN);
+    CHECK(ro_net_now_ms() - start < 1500);
+    for (int i = 0; i < 3; i++) {
+        ro_transfer_release(transfers[i]);
+    }
+    ro_net_free(net);
+    atomic_store(&resolver_stuck, false);
+    while (atomic_load(&resolver_calls) > 0) {
+        nap(1);
+    }
+    nap(20);
+}
+
 /* ---- warm ---- */
 
 static atomic_uint warm_bytes_early;
@@ -1066,6 +1212,46 @@ test_no_signals(void)
     ro_net_free(net);
 }
 
+/* ---- out of memory ---- */
+
+#ifdef RO_TEST_ALLOC
+static void
+test_memory(void)
+{
+    struct server *server = server_start(serve_event);
+    size_t live = ro_alloc_live();
+    unsigned succeeded = 0;
+    char url[128];
+    ro_header header = {ro_slice_str("X"), ro_slice_str("y")};
+    ro_request request = request_of("POST", url_of(server, url, "/"), "{}");
+
+    request.headers = &header;
+    request.n_headers = 1;
+    for (size_t nth = 1; nth < 200 && succeeded < 3; nth++) {
+        ro_alloc_fail_at(nth, 0);
+        ro_net *net = ro_net_new();
+        if (net == NULL) {
+            continue;
+        }
+        ro_net_code code = RO_NET_OK;
+        for (int i = 0; i < 2 && code == RO_NET_OK; i++) {
+            struct answer answer;
+            answer_reset(&answer);
+            answer.on_data = RO_SINK_STOP;
+            code = fetch_with(net, &request, &answer);
+            CHECK(code == RO_NET_OK || code == RO_NET_NO_MEMORY);
+        }
+        CHECK(ro_net_shut_down(net, 2000));
+        ro_net_free(net);
+        CHECK(ro_alloc_live() == live);
+        succeeded += ro_alloc_count() < nth;
+    }
+    CHECK(succeeded == 3);
+    ro_alloc_fail_at(0, 0);
+    server_stop(server);
+}
+#endif
+
 int
 main(void)
 {
@@ -1080,16 +1266,21 @@ main(void)
     test_refused();
     test_heads();
     test_header_bounds();
+    test_codings();
     test_sent_once();
     test_pause();
     test_drain();
     test_timeouts();
     test_cancel();
+    test_stuck_resolver();
     test_warm();
     test_run();
     test_shut_down();
     test_fork();
     test_no_signals();
+#ifdef RO_TEST_ALLOC
+    test_memory();
+#endif
     CHECK(entries("/proc/self/fd") == fds);
     CHECK(entries("/proc/self/task") == threads);
     return check_end();
