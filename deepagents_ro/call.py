@@ -225,7 +225,7 @@ class One:
 
         secrets = configured_secrets(
             self.connections,
-            self.plan.raw,
+            {f"{name} {i}": raw for name, all_ in self.plan.raw.items() for i, raw in enumerate(all_)},
             os.environ,
             await host.stored_tokens(self.connections),
         )

@@ -127,8 +127,8 @@ def read_arguments(guard: _mcpro.Guard) -> bytes:
     try:
         _mcpro.json_check(data)
         is_object = data.lstrip(b" \t\r\n").startswith(b"{")
-    except _mcpro.JSONError as error:
-        fail(guard, "input_required" if error.code == "empty" else "invalid_input")
+    except _mcpro.JSONError:
+        fail(guard, "invalid_input")
     if not is_object:
         fail(guard, "invalid_input")
     return data

@@ -290,8 +290,14 @@ PyDoc_STRVAR(call_warm_doc,
 static PyObject *
 call_warm(PyObject *object, PyObject *args)
 {
+    /* whether a coding is accepted is set before the connection is made */
+    const ro_header codings
+        = {ro_slice_str("accept-encoding"), ro_slice_str("gzip, deflate")};
     CallObject *self = (CallObject *)object;
-    ro_request request = {.method = "POST", .has_body = true};
+    ro_request request = {.method = "POST",
+                          .has_body = true,
+                          .headers = &codings,
+                          .n_headers = 1};
     Py_ssize_t body_len;
     int hold_ms;
     if (!PyArg_ParseTuple(args, "ssssni:warm", &request.url, &request.proxy,
