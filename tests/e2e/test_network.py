@@ -329,7 +329,9 @@ def test_a_trust_directory(dcode: Dcode, raw: Make, authority: Authority) -> Non
 
 
 def test_an_old_protocol(dcode: Dcode, raw: Make, authority: Authority) -> None:
-    context = authority.server_context(minimum=ssl.TLSVersion.TLSv1, maximum=ssl.TLSVersion.TLSv1_1)
+    context = authority.server_context(
+        minimum=ssl.TLSVersion.MINIMUM_SUPPORTED, maximum=ssl.TLSVersion.TLSv1_1
+    )
     server = raw(context=context)
     dcode.serve(raw=server)
     dcode.run("raw_look").expect("tool_not_found")

@@ -116,14 +116,6 @@ def test_terminal(dcode: Dcode) -> None:
         os.close(master)
 
 
-def test_a_directory_is_no_input(dcode: Dcode) -> None:
-    directory = os.open(dcode.project, os.O_RDONLY)
-    try:
-        dcode.run("raw_look", stdin=directory).expect("input_required", "invalid_input")
-    finally:
-        os.close(directory)
-
-
 def test_too_large_is_told_without_waiting_for_the_end(dcode: Dcode) -> None:
     running = dcode.start("raw_look", stdin=subprocess.PIPE)
     assert running.process.stdin is not None

@@ -183,7 +183,7 @@ class Running:
     process: subprocess.Popen[bytes]
     argv: list[str]
     started_at: float
-    home: Path
+    mark: str
     report: Path | None
     _out: list[bytes] = field(default_factory=list)
     _err: list[bytes] = field(default_factory=list)
@@ -238,7 +238,7 @@ class Running:
             self.process.kill()
             reaper.join()
             raise AssertionError(f"no exit within {limit} s: {self.argv}")
-        leftovers = processes_of(self.home)
+        leftovers = processes_of(self.mark)
         for thread in others:
             thread.join(5)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
@@ -259,9 +259,9 @@ class Running:
         )
 
 
-def processes_of(home: Path) -> list[str]:
-    """The command lines of live processes whose environment or arguments name `home`."""
-    mark = str(home).encode()
+def processes_of(text: str | Path) -> list[str]:
+    """The command lines of live processes whose environment or arguments hold `text`."""
+    mark = str(text).encode()
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -338,13 +338,16 @@ class Dcode:
         module: bool = False,
         measure: bool = False,
         stdout: int = subprocess.PIPE,
+        mark: str | None = None,
     ) -> Running:
         """Starts one run.
 
         `stdin` is the bytes to send, `subprocess.PIPE` for a pipe that stays
         open, a descriptor, or None for an inherited null device. `argv`
         replaces everything after `dcode`; `options` come before `tools`.
-        `redirect` is shell text such as `<&-`.
+        `redirect` is shell text such as `<&-`. Whatever is alive afterwards and
+        has `mark` in its environment or arguments is a leftover; without one it
+        is the private home, which servers' children get to see too.
         """
         command: list[str | bytes]
         if module:
@@ -357,6 +360,8 @@ class Dcode:
             assert tool is not None
             command = [str(DCODE), *options, "tools", "call-read-only", tool, "--json"]
         environment = dict(self.env)
+        if mark is not None:
+            environment["RO_TEST_RUN"] = mark
         if deadline_ms is not None:
             environment["DEEPAGENTS_RO_DEADLINE_MS"] = str(deadline_ms)
         for name, value in (env or {}).items():
@@ -388,7 +393,7 @@ class Dcode:
         )
         shown = [part.decode(errors="replace") if isinstance(part, bytes) else part
                  for part in command]  # fmt: skip
-        running = Running(process, shown, started_at, self.home, report)
+        running = Running(process, shown, started_at, mark or str(self.home), report)
         return running.begin(stdin if isinstance(stdin, bytes) else None)
 
     def run(self, tool: str | None = "raw_look", *, limit: float = 30.0, **kwargs: Any) -> Run:
@@ -401,11 +406,12 @@ class Dcode:
     def run_all(self, calls: Sequence[Mapping[str, Any]], jobs: int = 2) -> list[Run]:
         """Runs several at a time; results are in the order of `calls`."""
 
-        def one(call: Mapping[str, Any]) -> Run:
-            return self.start(**call).finish()
+        def one(numbered: tuple[int, Mapping[str, Any]]) -> Run:
+            number, call = numbered
+            return self.start(**call, mark=f"{self.home}/run-{number}").finish()
 
         with ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(one, calls))
+            return list(pool.map(one, enumerate(calls, 100_000)))
 
 
 def entry(value: Any) -> Any:

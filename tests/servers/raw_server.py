@@ -42,6 +42,11 @@ READ_ONLY_TOOL = (
 RESULT = '{"content":[{"type":"text","text":"seen"}],"structuredContent":{"seen":true}}'
 
 
+def _short_int(text: str) -> int | str:
+    """Numbers that Python refuses to convert stay text."""
+    return int(text) if len(text) < 4000 else text
+
+
 class Gone(Exception):
     """The peer or the test closed the connection under a handler."""
 
@@ -477,7 +482,7 @@ class RawServer:
         label = method
         if method == "POST":
             with contextlib.suppress(ValueError):
-                message = json.loads(body)
+                message = json.loads(body, parse_int=_short_int)
             if isinstance(message, dict) and isinstance(message.get("method"), str):
                 label = message["method"]
             elif isinstance(message, dict) and ("result" in message or "error" in message):

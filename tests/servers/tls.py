@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import warnings
 from pathlib import Path
 
 import trustme
@@ -39,8 +40,10 @@ class Authority:
     ) -> ssl.SSLContext:
         """A server's context with the loopback certificate, HTTP/1.1 only."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = minimum
-        context.maximum_version = maximum
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # old versions, on purpose
+            context.minimum_version = minimum
+            context.maximum_version = maximum
         if maximum < ssl.TLSVersion.TLSv1_2:
             context.set_ciphers("ALL:@SECLEVEL=0")
         context.set_alpn_protocols(["http/1.1"])
