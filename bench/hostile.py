@@ -165,6 +165,8 @@ class Connection:
             b"Mcp-Session-Id: session\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
         async for chunk in chunks:
+            if self._writer.is_closing():
+                raise ConnectionResetError("the client has left")
             self._writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             await self._writer.drain()
         self._writer.write(b"0\r\n\r\n")

@@ -38,13 +38,13 @@ async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dela
         while True:
             due, chunk = await queue.get()
             await asyncio.sleep(max(0.0, due - loop.time()))
-            if not chunk:
+            if not chunk or writer.is_closing():
                 break
             writer.write(chunk)
             await writer.drain()
-        if writer.can_write_eof():
+        if not writer.is_closing():
             writer.write_eof()
-    except ConnectionError:
+    except OSError:  # the peer is gone; shutting down a closed socket says so too
         writer.close()
     finally:
         reading.cancel()
