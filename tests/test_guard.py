@@ -552,7 +552,11 @@ guard.finish(0 if low > 2 else 3, how.encode())
 
 # ---- standard input ----
 
-READ = "guard = start({}); how, data = guard.read_stdin(1000); guard.finish(0, b'%s %d' % (how.encode(), len(data)))"
+READ = """
+guard = start({})
+how, data = guard.read_stdin(1000)
+guard.finish(0, b"%s %d" % (how.encode(), len(data)))
+"""
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,19 @@
  * blocked: a watcher that never blocks on anything but its own descriptors,
  * and a finisher that writes, calls the exit hook, kills and exits. The
  * finisher may hang (a terminal, a socket, a hook); the watcher then ends
- * the process without it. Neither thread asks for a lock that is held while
- * foreign code runs (the GIL, the heap's on the way out).
+ * the process without it. Neither thread asks for the GIL, nor for the heap
+ * unless there are thousands of processes.
  *
  * System calls that may fail, each of which a test build (-DRO_TEST_FAULT,
  * guard/sys.h) makes fail in turn:
  *   fcntl open openat dup2 eventfd sigaction pthread_create
  *                                   start is refused and undone
- *   read write poll getdents64      retried, or the end of what they serve
- *   prctl clock_gettime             see ro_guard_degraded
+ *   read write poll                 retried, or the end of what they serve
+ *   close (of standard output)      exit status 1
+ *   prctl clock_gettime(BOOTTIME) readlinkat, and /proc's open, openat, read
+ *                                   see ro_guard_degraded
  *   pidfd_open pidfd_send_signal    kill after a second look at /proc
- *   kill waitid waitpid lseek       the next round tries again
+ *   kill waitid waitpid getdents64 lseek    the next round tries again
  */
 #ifndef RO_GUARD_GUARD_H
 #define RO_GUARD_GUARD_H

@@ -205,6 +205,14 @@ body_forked_child(void)
     }
     good = good && waitpid(pid, &status, 0) == pid && WIFEXITED(status)
            && WEXITSTATUS(status) == 1;
+    pid = fork();
+    if (pid == 0) {
+        ro_guard_options options = guarded_options(0, 0);
+        ro_guard_code why;
+        _exit(ro_guard_start(&options, &why) == NULL ? (int)why : 99);
+    }
+    good = good && waitpid(pid, &status, 0) == pid && WIFEXITED(status)
+           && WEXITSTATUS(status) == (int)RO_GUARD_TWICE;
     ro_clock_nap(20);
     good = good && !ro_guard_stopping(guard);
     ro_guard_finish(guard, good ? 0 : 1, ro_slice_str(ANSWER));
