@@ -24,7 +24,7 @@ import pytest
 from servers.tls import Authority
 from wire_server import OK, Handler, Wire, WireServer, answering, closing
 
-from deepagents_ro import CurlTransport
+from deepagents_ro import CurlTransport, _mcpro
 
 SECRET = "s3cret-value"
 
@@ -900,6 +900,60 @@ def test_exit_without_closing() -> None:
         """
     )
     assert output == "left\n"
+
+
+# ---- a connection ahead of its request ----
+
+
+async def test_warm_connection(authority: Authority) -> None:
+    """TLS is established and not one byte of the request is there until it is submitted."""
+    early: list[bytes] = []
+    ready = asyncio.Event()
+
+    async def handle(wire: Wire) -> None:
+        ready.set()  # asyncio calls the handler after the handshake
+        with contextlib.suppress(TimeoutError):
+            early.append(await asyncio.wait_for(wire.reader.read(1), 0.3))
+        await answering(OK)(wire)
+
+    engine = _mcpro.Engine()
+    async with WireServer(handle, authority.server_context()) as server:
+        trust = {"cafile": str(authority.ca_file)}
+        engine.warm(5000, "POST", server.url(), [], b"....", **trust)
+        await asyncio.wait_for(ready.wait(), 5)
+        await asyncio.sleep(0.4)
+        headers = [(b"Host", b"localhost"), (b"X-Late", b"1"), (b"Content-Length", b"4")]
+        transfer = engine.submit("POST", server.url(), headers, b"body", **trust)
+        assert await eventually(lambda: transfer.head() is not None)
+        assert transfer.read() == b"ok"
+        assert early == []
+        assert server.requests == [
+            b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Late: 1\r\nContent-Length: 4\r\n\r\nbody"
+        ]
+        assert len(server.wires) == engine.stats()["connections"] == 1
+        assert engine.close(2000)
+
+
+def sockets_to(address: tuple[str, int]) -> list[int]:
+    """Descriptors of this process that are connected to `address`."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(name))) as copy:
+                    if copy.getpeername() == address:
+                        found.append(int(name))
+    return found
+
+
+async def test_sockets_are_not_inherited() -> None:
+    async with (
+        WireServer(mid_body) as server,
+        client() as ours,
+        ours.stream("GET", server.url()),
+    ):
+        (descriptor,) = sockets_to(("127.0.0.1", server.port))
+        assert not os.get_inheritable(descriptor)
 
 
 # ---- HTTP/2 ----

@@ -3,6 +3,8 @@
 #include "py/engine.h"
 #include "py/errors.h"
 
+#include <limits.h>
+
 #include "core/alloc.h"
 #include "core/limits.h"
 
@@ -173,6 +175,43 @@ engine_submit(PyObject *self, PyObject *args, PyObject *kwargs)
     return result;
 }
 
+PyDoc_STRVAR(
+    engine_warm_doc,
+    "warm($self, hold_ms, /, method, url, headers, body, **options)\n"
+    "--\n\n"
+    "Open a connection for a request that submit gets within hold_ms, and\n"
+    "send nothing on it. method, url, proxy, trust and the length of the\n"
+    "body must be those of the request; headers and the body's bytes need\n"
+    "not. Failing is silent.");
+
+static PyObject *
+engine_warm(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    request_arguments arguments = {0};
+    PyObject *rest = NULL;
+    PyObject *result = NULL;
+    long hold_ms = -1;
+
+    if (PyTuple_Size(args) > 0) {
+        hold_ms = PyLong_AsLong(PyTuple_GetItem(args, 0));
+    }
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    if (hold_ms < 0 || hold_ms > INT_MAX) {
+        return ro_py_raise_value("hold_ms must be milliseconds");
+    }
+    rest = PyTuple_GetSlice(args, 1, PyTuple_Size(args));
+    if (rest != NULL && take_arguments(rest, kwargs, &arguments) == 0) {
+        ro_net_warm(engine_of(self)->net, &arguments.request,
+                    arguments.request.body.len, (int)hold_ms);
+        result = Py_NewRef(Py_None);
+    }
+    drop_arguments(&arguments);
+    Py_XDECREF(rest);
+    return result;
+}
+
 /* ---- the rest ---- */
 
 PyDoc_STRVAR(engine_fileno_doc,
@@ -318,6 +357,8 @@ engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static PyMethodDef engine_methods[] = {
     {"submit", (PyCFunction)(void (*)(void))engine_submit,
      METH_VARARGS | METH_KEYWORDS, engine_submit_doc},
+    {"warm", (PyCFunction)(void (*)(void))engine_warm,
+     METH_VARARGS | METH_KEYWORDS, engine_warm_doc},
     {"fileno", engine_fileno, METH_NOARGS, engine_fileno_doc},
     {"poll", engine_poll, METH_NOARGS, engine_poll_doc},
     {"stats", engine_stats, METH_NOARGS, engine_stats_doc},

@@ -79,7 +79,7 @@ server_accept(void *ctx)
     }
 }
 
-static struct server *
+static inline struct server *
 server_start(server_handler handler)
 {
     struct server *server = calloc(1, sizeof(*server));
@@ -102,7 +102,7 @@ server_start(server_handler handler)
     return server;
 }
 
-static void
+static inline void
 server_stop(struct server *server)
 {
     atomic_store(&server->stopping, true);
@@ -118,7 +118,7 @@ server_stop(struct server *server)
 }
 
 /* One request, head and body. False: the peer is gone. */
-static bool
+static inline bool
 server_read(struct server *server, int fd)
 {
     char bytes[sizeof(server->seen)];
@@ -151,7 +151,7 @@ server_read(struct server *server, int fd)
 }
 
 /* Whether the last request has that in it. */
-static bool
+static inline bool
 server_saw(struct server *server, const char *text)
 {
     pthread_mutex_lock(&server->lock);
@@ -161,7 +161,7 @@ server_saw(struct server *server, const char *text)
 }
 
 /* Whether the last request was just that. */
-static bool
+static inline bool
 server_saw_only(struct server *server, const char *text)
 {
     pthread_mutex_lock(&server->lock);
@@ -170,7 +170,7 @@ server_saw_only(struct server *server, const char *text)
     return same;
 }
 
-static void
+static inline void
 server_say_bytes(int fd, const char *bytes, size_t len)
 {
     while (len > 0) {
@@ -183,14 +183,14 @@ server_say_bytes(int fd, const char *bytes, size_t len)
     }
 }
 
-static void
+static inline void
 server_say(int fd, const char *text)
 {
     server_say_bytes(fd, text, strlen(text));
 }
 
 /* Until the peer closes or ms have passed. */
-static bool
+static inline bool
 server_peer_closes(int fd, int ms)
 {
     struct pollfd state = {.fd = fd, .events = POLLRDHUP};
