@@ -19,7 +19,7 @@ help: ## This list.
 
 setup: ## Packages, .venv with the pinned DCode, this package, the patch.
 	@scripts/system_packages.sh
-	@$(MAKE) --no-print-directory $(VENV)/.patched
+	@$(MAKE) --no-print-directory --silent $(VENV)/.patched
 
 demo: setup ## One real call on a real TLS server, and one denied.
 	@$(PY) scripts/demo.py
