@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 LOCKS := requirements/dcode-0.1.55.txt requirements/dev.txt
 C_SOURCES := $(wildcard csrc/*/*.c csrc/*/*.h)
-PY_SOURCES := $(shell find deepagents_ro -name '*.py' -o -name '*.pyi' -o -path '*/skills/*' -type f)
+PY_SOURCES := $(shell find deepagents_ro -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -path '*/skills/*' -type f)
 SECONDS ?= 60
 RUNS ?= 7
 

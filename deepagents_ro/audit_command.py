@@ -14,7 +14,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from deepagents_ro import _mcpro, host
+from deepagents_ro import _mcpro, host, startup
 from deepagents_ro.command import DEADLINE_VARIABLE, Command, parse_options
 
 if TYPE_CHECKING:
@@ -111,14 +111,19 @@ def run(argv: list[str], guard: _mcpro.Guard, terminal: Terminal) -> NoReturn:
         guard.finish(0, HELP.encode())
     if not managed:
         guard.lower_deadline(os.environ.get(DEADLINE_VARIABLE, ""))
+    if managed:
+        host.check_managed_runtime()
     host.load_environment()
     sources = host.read_configuration(command, managed=managed)
     rows: list[ServerRow] = []
     if sources is not None and sources.allowed():
+        startup.install()
         host.import_stack()
         rows = asyncio.new_event_loop().run_until_complete(
             collect(command, sources, guard, terminal)
         )
+        if startup.used():
+            guard.finish(1, failure("runtime_failure"))
     if not as_json:
         guard.finish(0, table(rows, terminal))
     text = document({"ok": True, "status": "ok", "servers": [row.as_json() for row in rows]})

@@ -92,19 +92,29 @@ def is_managed() -> bool:
     return importlib.util.find_spec(MANAGED_MODULE) is not None
 
 
-def managed_config_path() -> str | None:
-    """The managed runtime's own configuration file, after its safety check.
+def check_managed_runtime() -> None:
+    """The managed runtime's own safety check, before anything that a user can write is read.
 
     Raises:
         HostError: the runtime says that it is unsafe, or fails to say.
     """
     try:
-        managed = importlib.import_module(MANAGED_MODULE)
-        managed.assert_safe_runtime()
-        path = managed.managed_mcp_config_path()
-    except Exception as error:
+        importlib.import_module(MANAGED_MODULE).assert_safe_runtime()
+    except BaseException as error:
         raise HostError("the managed runtime is unsafe") from error
-    return None if path is None else os.fspath(path)
+
+
+def managed_config_path() -> str | None:
+    """The managed runtime's own configuration file; `None` for no server at all.
+
+    Raises:
+        HostError: the runtime does not name one.
+    """
+    try:
+        path = importlib.import_module(MANAGED_MODULE).managed_mcp_config_path()
+        return None if path is None else os.fspath(path)
+    except BaseException as error:
+        raise HostError("the managed runtime names no configuration") from error
 
 
 def load_environment() -> None:
@@ -234,7 +244,7 @@ def read_sources(path: str | None, *, managed: bool) -> Sources:
         context = ProjectContext.from_user_cwd(Path.cwd())
     except (OSError, RuntimeError):
         context = None
-    if path:
+    if path or managed:
         try:
             if context is not None and not managed:
                 path = str(context.resolve_user_path(path))
