@@ -176,11 +176,12 @@ send(const ro_ending *ending, const ro_proc *proc, int number)
 
 /* How many took the signal. The newest first, it may be about to fork. */
 static size_t
-send_all(const ro_ending *ending, int number, int64_t until)
+send_all(const ro_ending *ending, const ro_procs *procs, int number,
+         int64_t until)
 {
     size_t sent = 0;
-    for (size_t i = ending->now.len; i > 0; i--) {
-        const ro_proc *proc = &ending->now.list[i - 1];
+    for (size_t i = procs->len; i > 0; i--) {
+        const ro_proc *proc = &procs->list[i - 1];
         if (proc->mark == RO_PROC_OURS && !proc->dead) {
             sent += send(ending, proc, number);
             if (ro_clock_now() >= until) {
@@ -227,24 +228,44 @@ swap(ro_procs *a, ro_procs *b)
     *b = keep;
 }
 
-/* One snapshot. False: nothing of ours is alive in it, for sure or not. */
-static bool
-look_round(ro_ending *ending, bool *sure)
+typedef struct sight {
+    bool whole; /* all of /proc was read */
+    bool loose; /* some process was between two parents */
+    bool alive; /* something of ours is */
+    size_t fresh;
+} sight;
+
+static sight
+look_round(ro_ending *ending)
 {
+    sight seen = {0};
     swap(&ending->now, &ending->before);
-    if (!ro_procs_read(&ending->now, ending->proc_fd)) {
-        *sure = false;
-        return false;
-    }
-    bool loose = ro_descendants_mark(&ending->now, &ending->lineage);
-    *sure = !loose && !ending->now.cut;
+    seen.whole
+        = ro_procs_read(&ending->now, ending->proc_fd) && !ending->now.cut;
+    seen.loose = ro_descendants_mark(&ending->now, &ending->lineage);
+    seen.fresh = ro_descendants_fresh(&ending->now, &ending->before);
     for (size_t i = 0; i < ending->now.len; i++) {
         const ro_proc *proc = &ending->now.list[i];
-        if (proc->mark == RO_PROC_OURS && !proc->dead) {
-            return true;
-        }
+        seen.alive = seen.alive || (proc->mark == RO_PROC_OURS && !proc->dead);
     }
-    return false;
+    return seen;
+}
+
+/* Stop what is new, and kill when nothing is. Where /proc is not to be read
+ * to its end, all that was ever seen is killed: nothing may stay behind
+ * merely stopped. */
+static size_t
+act_on(ro_ending *ending, const sight *seen, int64_t until)
+{
+    if (!seen->whole) {
+        return send_all(ending, &ending->now, SIGKILL, until)
+               + send_all(ending, &ending->before, SIGKILL, until);
+    }
+    if (!seen->alive) {
+        return 0;
+    }
+    return send_all(ending, &ending->now, seen->fresh > 0 ? SIGSTOP : SIGKILL,
+                    until);
 }
 
 /* Stop all until no new one shows itself, then kill all: a stopped process
@@ -258,34 +279,27 @@ run_rounds(ro_ending *ending, int64_t until)
     ending->before.len = 0;
     ending->now.len = 0;
     while (have_children()) {
-        bool sure;
-        bool alive = look_round(ending, &sure);
+        sight seen = look_round(ending);
         int64_t now = ro_clock_now();
         reap(ending);
         if (now >= until || now >= give_up) {
-            /* nothing may stay behind merely stopped */
-            (void)send_all(ending, SIGKILL, now + LAST_KILL_MS);
+            seen.whole = false;
+            (void)act_on(ending, &seen, now + LAST_KILL_MS);
             return;
         }
-        size_t fresh = ro_descendants_fresh(&ending->now, &ending->before);
-        size_t sent = 0;
-        if (fresh > 0) {
-            sent = send_all(ending, SIGSTOP, until);
-            give_up = ro_clock_now() + RO_GUARD_KILL_TRY_MS;
-            nap_ms = 1;
-        }
-        else if (alive) {
-            sent = send_all(ending, SIGKILL, until);
-        }
+        size_t sent = act_on(ending, &seen, until);
         /* what is left are strangers: look once more, longer when unsure */
         quiet = sent > 0 ? 0 : quiet + 1;
-        if (quiet >= (sure ? 2 : 8)) {
+        if (quiet >= (seen.whole && !seen.loose ? 2 : 8)) {
             return;
         }
-        if (fresh == 0) {
-            ro_clock_nap(nap_ms);
-            nap_ms = nap_ms < 16 ? nap_ms * 2 : nap_ms;
+        if (seen.fresh > 0 && seen.whole) {
+            give_up = ro_clock_now() + RO_GUARD_KILL_TRY_MS;
+            nap_ms = 1;
+            continue;
         }
+        ro_clock_nap(nap_ms);
+        nap_ms = nap_ms < 16 ? nap_ms * 2 : nap_ms;
     }
 }
 

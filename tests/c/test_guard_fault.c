@@ -61,6 +61,7 @@ start_family(void)
         guarded_let_go();
         hang();
     }
+    ro_clock_nap(5); /* until they have let go */
 }
 
 /* The exit code is what the guard lives without. */
