@@ -644,6 +644,17 @@ async def test_connect_proxy(authority: Authority) -> None:
         assert b"proxy-authorization" not in server.requests[0].lower()
 
 
+async def test_https_proxy_is_verified(authority: Authority, tmp_path: Path) -> None:
+    proxy = Proxy()
+    async with WireServer(proxy, authority.server_context()) as front:
+        async with client(proxy=front.url(), cafile=authority.ca_file) as ours:
+            assert (await ours.get("http://name.invalid/")).text == "ok"
+        async with client(proxy=front.url(), cafile=Authority(tmp_path).ca_file) as ours:
+            with pytest.raises(httpx.ConnectError):
+                await ours.get("http://name.invalid/")
+    assert len(proxy.seen) == 1
+
+
 @pytest.mark.parametrize("status", [b"407 Auth", b"403 No", b"502 Bad"])
 async def test_proxy_that_refuses(authority: Authority, status: bytes) -> None:
     proxy = Proxy(b"HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n" % status)

@@ -9,7 +9,12 @@
  * passed. On success *out carries one reference for the caller, to be given
  * back with ro_transfer_release; on failure *out is NULL and no callback is
  * ever made. After success `done` is called exactly once, also when the
- * worker is shut down; `head` at most once, before any `data`.
+ * worker is shut down; `head` at most once, before any `data`. It may be
+ * called before ro_net_submit returns.
+ *
+ * A request is sent at most once, with or without a body: where libcurl
+ * would repeat it, the transfer ends with RO_NET_REPLAY. Redirects are
+ * answers like any other.
  *
  * After fork() every function refuses with RO_NET_FORKED in the child.
  */
@@ -61,13 +66,17 @@ typedef struct ro_header {
 
 typedef struct ro_request {
     const char *method; /* "GET", "POST", ... */
-    const char *url;    /* absolute http or https, no user info */
+    const char *url;    /* absolute http or https, no user info; ASCII */
     const ro_header *headers; /* sent as given, in this order, and no others
-                                 but what HTTP framing needs */
+                                 but what HTTP framing needs. One Host at
+                                 most (it goes first). Content-Length only
+                                 with the body's own; no Transfer-Encoding */
     size_t n_headers;
     ro_slice body;
     bool has_body;      /* Content-Length is sent, also for 0 bytes */
-    const char *proxy;  /* URL with user info, or "" for none */
+    const char *proxy;  /* http or https URL, user info percent-encoded, or
+                           "" for none; an https one is verified by the
+                           same trust */
     const char *cafile; /* path or "" */
     const char *capath; /* path or ""; one of the two for https */
     long connect_ms;    /* 0: no limit; resolve, TCP, TLS and CONNECT */
@@ -92,7 +101,10 @@ typedef struct ro_head {
 typedef enum ro_sink_verdict {
     RO_SINK_MORE,
     RO_SINK_PAUSE, /* these bytes are not taken: the same bytes come again
-                      after ro_transfer_resume */
+                      after ro_transfer_resume. From head: no data before
+                      it. What is held back is one read's worth (16 KiB, or
+                      what that expands to unless raw). read_ms stands
+                      still */
     RO_SINK_STOP,  /* enough: done(RO_NET_OK) follows at once; the rest of
                       the body is drained within small bounds so that the
                       connection can be used again */
@@ -120,15 +132,19 @@ void ro_net_free(ro_net *net);
 /* Any thread. */
 ro_net_code ro_net_submit(ro_net *net, const ro_request *request,
                           const ro_sink *sink, ro_transfer **out);
+/* done(RO_NET_CANCELLED) follows, unless done was called; no head or data
+ * call begins any more. */
 void ro_transfer_cancel(ro_transfer *transfer);
 void ro_transfer_resume(ro_transfer *transfer);
+/* Never cancels. The only call that is allowed once the net is freed. */
 void ro_transfer_release(ro_transfer *transfer);
 
-/* Any thread: call fn(ctx) on the worker thread soon. When the worker is
- * gone returns RO_NET_SHUT_DOWN and never calls. */
+/* Any thread: call fn(ctx) on the worker thread soon, once, also when a
+ * shut-down comes first. When the worker is going or gone returns
+ * RO_NET_SHUT_DOWN and never calls. */
 ro_net_code ro_net_run(ro_net *net, void (*fn)(void *ctx), void *ctx);
-/* Worker thread only: call fn(ctx) after ms. The timer is owned by the net
- * and gone after the call or after ro_timer_stop (worker thread only).
+/* Worker thread only: call fn(ctx) after ms. NULL: out of memory. The timer
+ * is owned by the net and gone before the call or after ro_timer_stop (worker thread only).
  * Timers that are pending at shut-down are dropped without a call. */
 ro_timer *ro_net_after(ro_net *net, int ms, void (*fn)(void *ctx),
                        void *ctx);
@@ -138,9 +154,11 @@ int64_t ro_net_now_ms(void);
 
 /* Any thread: open a connection (TCP, CONNECT, TLS) for a request that is
  * expected soon and send nothing on it. The next submitted request with the
- * same method, URL, proxy, trust and body length goes out on it; any other
- * submission, or hold_ms passing, ends the wait (the connection is then
- * closed). Best effort: failing is silent. */
+ * same method, URL, proxy, trust, http2, raw and body length goes out on it
+ * (headers and the body's bytes may differ); any other command, hold_ms
+ * passing, or anything else to do for the worker, ends the wait (the
+ * connection is then closed). Best effort: failing is silent. The worker
+ * does nothing else while it holds a connection. */
 void ro_net_warm(ro_net *net, const ro_request *expected, size_t body_len,
                  int hold_ms);
 

@@ -256,9 +256,9 @@ set_request(CURL *easy, const ro_transfer *transfer, ro_flight *flight)
     }
     SET(CURLOPT_HTTPHEADER, &flight->anchor);
     SET(CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
-    /* Any text turns decoding on; the header itself is the request's own. */
-    SET(CURLOPT_ACCEPT_ENCODING,
-        transfer->raw || transfer->codings == 0 ? NULL : "gzip");
+    /* Any text turns decoding on. The header is the request's own or none,
+     * and ro_head_check refuses what that does not name. */
+    SET(CURLOPT_ACCEPT_ENCODING, transfer->raw ? NULL : "gzip");
     SET(CURLOPT_HTTP_VERSION, transfer->http2 ? (long)CURL_HTTP_VERSION_2TLS
                                               : (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_PIPEWAIT, transfer->http2 ? 1L : 0L);

@@ -149,7 +149,8 @@ has_header(const ro_request *request, const char *lower)
 static bool
 copy_headers(ro_transfer *transfer, const ro_request *request)
 {
-    static const char *const added[] = {"accept", "expect", "content-type"};
+    static const char *const added[]
+        = {"accept", "accept-encoding", "expect", "content-type"};
     const size_t n_added = sizeof(added) / sizeof(added[0]);
     size_t n = 0;
 

@@ -740,8 +740,19 @@ stop_at_once(ro_net *net, const char *url)
     answer_reset(&answer);
     answer.on_data = RO_SINK_STOP;
     CHECK(fetch_with(net, &request, &answer) == RO_NET_OK);
-    CHECK(answer.body_len == 5);
+    CHECK(answer.body_len == 5 && answer.n_done == 1);
     return ro_net_now_ms() - start;
+}
+
+static void
+stop_at_head(ro_net *net, const char *url)
+{
+    struct answer answer;
+    ro_request request = request_of("POST", url, "{}");
+    answer_reset(&answer);
+    answer.on_head = RO_SINK_STOP;
+    CHECK(fetch_with(net, &request, &answer) == RO_NET_OK);
+    CHECK(answer.has_head && answer.body_len == 0 && answer.n_done == 1);
 }
 
 static void
@@ -755,6 +766,9 @@ test_drain(void)
     url_of(server, url, "/");
     for (int i = 0; i < 5; i++) {
         stop_at_once(net, url);
+    }
+    for (int i = 0; i < 5; i++) {
+        stop_at_head(net, url);
     }
     CHECK(connections(net) == 1);
     nap(60);
@@ -789,6 +803,28 @@ test_drain(void)
     CHECK(waiting[1].n_done == 1 && waiting[1].code == RO_NET_SHUT_DOWN);
     ro_transfer_release(transfers[0]);
     ro_transfer_release(transfers[1]);
+    ro_net_free(net);
+    server_stop(server);
+}
+
+/* An answer that goes on is not drained for ever. */
+static void
+test_drain_bounds(void)
+{
+    struct server *server = server_start(serve_flood);
+    ro_net *net = ro_net_new();
+    struct answer answer;
+    char url[128];
+    ro_request request = request_of("GET", url_of(server, url, "/"), NULL);
+
+    atomic_store(&flood_sent, 0);
+    answer_reset(&answer);
+    answer.on_data = RO_SINK_STOP;
+    CHECK(fetch_with(net, &request, &answer) == RO_NET_OK);
+    nap(100);
+    CHECK(atomic_load(&server->n_connections) == 1);
+    CHECK(server_peer_closes(server->connections[0].fd, 1000));
+    CHECK(ro_net_shut_down(net, 2000));
     ro_net_free(net);
     server_stop(server);
 }
@@ -1270,6 +1306,7 @@ main(void)
     test_sent_once();
     test_pause();
     test_drain();
+    test_drain_bounds();
     test_timeouts();
     test_cancel();
     test_stuck_resolver();
