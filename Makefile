@@ -9,6 +9,7 @@ C_SOURCES := $(wildcard csrc/*/*.c csrc/*/*.h)
 PY_SOURCES := $(shell find deepagents_ro -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -path '*/skills/*' -type f)
 SECONDS ?= 60
 RUNS ?= 7
+PYTEST_ARGS ?= -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -24,7 +25,7 @@ setup: ## Packages, .venv with the pinned DCode, this package, the patch.
 demo: setup ## One real call on a real TLS server, and one denied.
 	@$(PY) scripts/demo.py
 
-test: setup ## C tests, then all Python and end-to-end tests.
+test: setup ## C tests, then all Python and end-to-end tests (PYTEST_ARGS=...).
 	@scripts/ctest.sh plain
 	@$(PY) -I -m pytest $(PYTEST_ARGS)
 
