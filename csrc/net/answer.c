@@ -22,8 +22,7 @@ answer_call(ro_exchange *exchange, ro_slice message)
     }
     ro_result_code code = ro_result_judge(message, exchange->id, &result);
     if (code != RO_RESULT_OK) {
-        ro_exchange_fail(exchange, ro_result_envelope_code(code),
-                         "malformed");
+        ro_exchange_fail(exchange, ro_result_envelope_code(code), "malformed");
         return;
     }
     /* The SDK checks structuredContent against an output schema and the
@@ -36,8 +35,8 @@ answer_call(ro_exchange *exchange, ro_slice message)
         built = ro_buf_append_slice(&up, exchange->id);
     }
     if (built == RO_BUF_OK) {
-        built = ro_buf_append_slice(
-            &up, ro_slice_str(",\"result\":{\"content\":"));
+        built = ro_buf_append_slice(&up,
+                                    ro_slice_str(",\"result\":{\"content\":"));
     }
     if (built == RO_BUF_OK) {
         built = ro_buf_append_slice(&up, result.content);
@@ -53,12 +52,12 @@ answer_call(ro_exchange *exchange, ro_slice message)
     if (built == RO_BUF_OK) {
         built = ro_buf_append_slice(&up, ro_slice_str("}}"));
     }
-    if (built != RO_BUF_OK) {
+    if (built != RO_BUF_OK || !ro_exchange_be_json(exchange)) {
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "memory");
     }
     else {
         ro_call_record_ok(call, result.structured_content);
-        ro_exchange_reply_json(exchange, ro_buf_slice(&up));
+        ro_exchange_reply(exchange, 200, &up);
         ro_mcp_end_sessions(exchange->session->mcp);
     }
     ro_buf_free(&up);
@@ -107,9 +106,35 @@ answer_list(ro_exchange *exchange, ro_slice message)
                          "list_cursor_repeated");
         goto done;
     }
-    ro_exchange_reply_json(exchange, ro_buf_slice(&up));
+    ro_exchange_reply_json(exchange, &up);
 done:
     ro_buf_free(&prefix);
+    ro_buf_free(&up);
+}
+
+static void
+answer_other(ro_exchange *exchange, ro_slice message)
+{
+    ro_rpc rpc;
+    ro_buf up;
+    ro_rpc_kind kind = ro_rpc_classify(message, &rpc);
+    if ((kind != RO_RPC_RESULT && kind != RO_RPC_ERROR)
+        || !ro_rpc_id_equal(rpc.id, exchange->id)) {
+        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "not_an_answer");
+        return;
+    }
+    if (kind == RO_RPC_ERROR
+        || ro_json_type_of(rpc.result) != RO_JSON_OBJECT) {
+        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "refused");
+        return;
+    }
+    ro_buf_init(&up, RO_MAX_DISCOVERY);
+    if (ro_buf_append_slice(&up, ro_json_root(message)) != RO_BUF_OK) {
+        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "memory");
+    }
+    else {
+        ro_exchange_reply_json(exchange, &up);
+    }
     ro_buf_free(&up);
 }
 
@@ -135,18 +160,5 @@ ro_exchange_answer(ro_exchange *exchange, ro_slice message)
         answer_list(exchange, message);
         return;
     }
-    ro_rpc rpc;
-    ro_rpc_kind kind = ro_rpc_classify(message, &rpc);
-    if ((kind != RO_RPC_RESULT && kind != RO_RPC_ERROR)
-        || !ro_rpc_id_equal(rpc.id, exchange->id)) {
-        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "not_an_answer");
-    }
-    else if (kind == RO_RPC_ERROR
-             || ro_json_type_of(rpc.result) != RO_JSON_OBJECT) {
-        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "refused");
-    }
-    else {
-        ro_exchange_reply_json(exchange, ro_json_root(message));
-    }
+    answer_other(exchange, message);
 }
-

@@ -79,12 +79,17 @@ exchange_of(ro_session *session, ro_slice id)
 void
 ro_channel_message(ro_session *session, ro_slice message, bool junk)
 {
-    static const ro_json_limits loose = {
-        RO_MAX_DISCOVERY, RO_MAX_DEPTH + RO_LIST_EXTRA_DEPTH, true};
+    static const ro_json_limits loose
+        = {RO_MAX_DISCOVERY, RO_MAX_DEPTH + RO_LIST_EXTRA_DEPTH, true};
     ro_rpc rpc;
     ro_buf answer;
     ro_exchange *exchange = NULL;
-    if (ro_json_validate(message, &loose, NULL) != RO_JSON_OK) {
+    ro_json_code code = ro_json_validate(message, &loose, NULL);
+    if (code == RO_JSON_NO_MEMORY) {
+        ro_channel_no_memory(session);
+        return;
+    }
+    if (code != RO_JSON_OK) {
         junk_line(session, message, junk);
         return;
     }
@@ -142,9 +147,17 @@ ro_channel_too_large(ro_session *session)
 }
 
 void
+ro_channel_no_memory(ro_session *session)
+{
+    each_waiting(session, RO_CODE_RUNTIME_FAILURE, "memory");
+}
+
+void
 ro_channel_closed(ro_session *session, const char *reason)
 {
-    session->broken = true;
-    session->broken_reason = reason;
+    if (!session->broken) {
+        session->broken = true;
+        session->broken_reason = reason;
+    }
     each_waiting(session, RO_CODE_RUNTIME_FAILURE, reason);
 }

@@ -12,8 +12,7 @@
 struct ro_channel {
     /* Carry one message, in one line, for the exchange. When it cannot, it
      * has failed the exchange, or calls ro_channel_closed later. */
-    void (*send)(ro_session *session, ro_exchange *exchange,
-                 ro_slice message);
+    void (*send)(ro_session *session, ro_exchange *exchange, ro_slice message);
     /* Carry this side's answer to a request of the server. Best effort. */
     void (*answer)(ro_session *session, ro_slice message);
     /* The session is over: end the carrier, in the background. Runs
@@ -32,7 +31,9 @@ void ro_channel_message(ro_session *session, ro_slice message, bool junk);
 void ro_channel_count(ro_session *session, size_t bytes);
 /* A message passed the carrier's bound. */
 void ro_channel_too_large(ro_session *session);
-/* Nothing will come any more. reason is static text. */
+/* A message was lost for want of memory. */
+void ro_channel_no_memory(ro_session *session);
+/* Nothing will come any more. reason is static text; the first one stays. */
 void ro_channel_closed(ro_session *session, const char *reason);
 
 extern const struct ro_channel ro_stdio_channel;

@@ -20,19 +20,19 @@ ro_exchange_new(ro_session *session, uint64_t ticket, const char *method,
     exchange->ticket = ticket;
     exchange->has_body = has_body;
     exchange->retry_ms = -1;
+    exchange->reply = ro_calloc(1, sizeof(*exchange->reply));
     exchange->method = ro_memdup(method, strlen(method));
     exchange->url = ro_memdup(url, strlen(url));
     exchange->body = ro_memdup(body.ptr, body.len);
     exchange->body_len = body.len;
-    if (exchange->method == NULL || exchange->url == NULL
-        || exchange->body == NULL
+    if (exchange->reply == NULL || exchange->method == NULL
+        || exchange->url == NULL || exchange->body == NULL
         || !ro_header_list_copy(&exchange->headers, headers, n_headers)) {
         ro_exchange_free(exchange);
         return NULL;
     }
     ro_header_list_drop(&exchange->headers, ro_slice_str("content-length"));
-    ro_header_list_drop(&exchange->headers,
-                        ro_slice_str("transfer-encoding"));
+    ro_header_list_drop(&exchange->headers, ro_slice_str("transfer-encoding"));
     return exchange;
 }
 
@@ -42,6 +42,7 @@ ro_exchange_free(ro_exchange *exchange)
     if (exchange == NULL) {
         return;
     }
+    ro_reply_free(exchange->reply);
     ro_free(exchange->method);
     ro_free(exchange->url);
     ro_free(exchange->body);
@@ -62,11 +63,61 @@ ro_exchange_stop_timer(ro_exchange *exchange, ro_timer **timer)
     }
 }
 
+static void
+link_exchange(ro_exchange *exchange)
+{
+    ro_mcp *mcp = exchange->session->mcp;
+    exchange->next = mcp->exchanges;
+    if (exchange->next != NULL) {
+        exchange->next->prev = exchange;
+    }
+    mcp->exchanges = exchange;
+}
+
+static void
+unlink_exchange(ro_exchange *exchange)
+{
+    if (exchange->prev != NULL) {
+        exchange->prev->next = exchange->next;
+    }
+    else {
+        exchange->session->mcp->exchanges = exchange->next;
+    }
+    if (exchange->next != NULL) {
+        exchange->next->prev = exchange->prev;
+    }
+}
+
 void
 ro_exchange_settle(ro_exchange *exchange)
 {
     if (exchange->replied && !exchange->transfer_open) {
+        unlink_exchange(exchange);
         ro_exchange_free(exchange);
+    }
+}
+
+void
+ro_exchange_stop_all(ro_mcp *mcp)
+{
+    ro_exchange *next;
+    for (ro_exchange *each = mcp->exchanges; each != NULL; each = next) {
+        next = each->next;
+        ro_exchange_fail(each, RO_CODE_RUNTIME_FAILURE, "stopped");
+        if (each->transfer != NULL) {
+            ro_transfer_cancel(each->transfer);
+        }
+        ro_exchange_settle(each);
+    }
+}
+
+void
+ro_exchange_free_all(ro_mcp *mcp)
+{
+    while (mcp->exchanges != NULL) {
+        ro_exchange *next = mcp->exchanges->next;
+        ro_exchange_free(mcp->exchanges);
+        mcp->exchanges = next;
     }
 }
 
@@ -87,39 +138,43 @@ leave_waiting(ro_exchange *exchange)
 }
 
 void
-ro_exchange_reply(ro_exchange *exchange, long status, ro_slice body)
+ro_exchange_reply(ro_exchange *exchange, long status, ro_buf *body)
 {
+    ro_reply *reply = exchange->reply;
     if (exchange->replied) {
         return;
     }
     exchange->replied = true;
+    exchange->reply = NULL;
     leave_waiting(exchange);
     ro_exchange_stop_timer(exchange, &exchange->timer);
     ro_exchange_stop_timer(exchange, &exchange->push_timer);
-    ro_reply *reply = ro_calloc(1, sizeof(*reply));
-    if (reply != NULL) {
-        reply->ticket = exchange->ticket;
-        reply->status = status;
-        reply->headers = exchange->kept;
-        memset(&exchange->kept, 0, sizeof(exchange->kept));
-        reply->body = ro_memdup(body.ptr, body.len);
-        reply->body_len = reply->body == NULL ? 0 : body.len;
-        ro_replies_push(exchange->session->mcp->replies, reply);
+    reply->ticket = exchange->ticket;
+    reply->status = status;
+    reply->headers = exchange->kept;
+    memset(&exchange->kept, 0, sizeof(exchange->kept));
+    if (body != NULL) {
+        reply->body = ro_buf_steal(body, &reply->body_len);
     }
-    else {
-        /* without memory for a reply the recorded outcome has to do */
-        ro_call_record(exchange->session->mcp->call,
-                       RO_CODE_RUNTIME_FAILURE);
-        ro_replies_wake(exchange->session->mcp->replies);
-    }
+    ro_replies_push(exchange->session->mcp->replies, reply);
+}
+
+bool
+ro_exchange_be_json(ro_exchange *exchange)
+{
+    return ro_header_list_set(&exchange->kept, ro_slice_str("content-type"),
+                              ro_slice_str("application/json"));
 }
 
 void
-ro_exchange_reply_json(ro_exchange *exchange, ro_slice body)
+ro_exchange_reply_json(ro_exchange *exchange, ro_buf *body)
 {
-    (void)ro_header_list_set(&exchange->kept, ro_slice_str("content-type"),
-                             ro_slice_str("application/json"));
-    ro_exchange_reply(exchange, 200, body);
+    if (ro_exchange_be_json(exchange)) {
+        ro_exchange_reply(exchange, 200, body);
+    }
+    else {
+        ro_exchange_reply(exchange, 503, NULL);
+    }
 }
 
 void
@@ -136,22 +191,24 @@ ro_exchange_fail(ro_exchange *exchange, ro_code code, const char *reason)
         ro_call_note(session->mcp->call, session->server, reason);
     }
     if (exchange->kind == RO_KIND_RAW) {
-        ro_exchange_reply(exchange, 503, ro_slice_of("", 0));
+        ro_exchange_reply(exchange, 503, NULL);
     }
     else if (exchange->kind == RO_KIND_NOTIFY) {
         session->broken = true;
         session->broken_reason = reason;
-        ro_exchange_reply(exchange, 202, ro_slice_of("", 0));
+        ro_exchange_reply(exchange, 202, NULL);
     }
     else {
         ro_buf message;
         ro_buf_init(&message, RO_MAX_ANSWER);
         if (ro_rpc_write_error(&message, exchange->id, RO_RPC_INTERNAL_ERROR,
                                "The request failed.")
-            != RO_BUF_OK) {
-            ro_buf_clear(&message);
+            == RO_BUF_OK) {
+            ro_exchange_reply_json(exchange, &message);
         }
-        ro_exchange_reply_json(exchange, ro_buf_slice(&message));
+        else {
+            ro_exchange_reply(exchange, 503, NULL);
+        }
         ro_buf_free(&message);
     }
     if (exchange->kind == RO_KIND_CALL) {
@@ -173,8 +230,7 @@ open_push(void *ctx)
 static bool
 read_kind(ro_exchange *exchange, ro_rpc *rpc)
 {
-    static const ro_json_limits limits = {
-        RO_MAX_REQUEST, RO_MAX_DEPTH, false};
+    static const ro_json_limits limits = {RO_MAX_REQUEST, RO_MAX_DEPTH, false};
     ro_slice body = ro_slice_of(exchange->body, exchange->body_len);
     if (!exchange->has_body
         || ro_json_validate(body, &limits, NULL) != RO_JSON_OK) {
@@ -182,13 +238,11 @@ read_kind(ro_exchange *exchange, ro_rpc *rpc)
     }
     switch (ro_rpc_classify(body, rpc)) {
     case RO_RPC_REQUEST:
-        exchange->kind = ro_rpc_method_is(rpc, "initialize")
-                             ? RO_KIND_INITIALIZE
-                         : ro_rpc_method_is(rpc, "tools/list")
-                             ? RO_KIND_LIST
-                         : ro_rpc_method_is(rpc, "tools/call")
-                             ? RO_KIND_CALL
-                             : RO_KIND_REQUEST;
+        exchange->kind
+            = ro_rpc_method_is(rpc, "initialize")   ? RO_KIND_INITIALIZE
+              : ro_rpc_method_is(rpc, "tools/list") ? RO_KIND_LIST
+              : ro_rpc_method_is(rpc, "tools/call") ? RO_KIND_CALL
+                                                    : RO_KIND_REQUEST;
         exchange->id = rpc->id;
         return true;
     case RO_RPC_NOTIFICATION:
@@ -222,8 +276,7 @@ pass_gate(ro_exchange *exchange, const ro_rpc *rpc)
     ro_buf_init(&arguments, RO_MAX_STDIN);
     ro_buf_init(&body, exchange->body_len + RO_MAX_STDIN + 64);
     char *name = NULL;
-    if (rpc->params.len == 0
-        || ro_json_type_of(rpc->params) != RO_JSON_OBJECT
+    if (rpc->params.len == 0 || ro_json_type_of(rpc->params) != RO_JSON_OBJECT
         || ro_json_find(rpc->params, "name", &raw_name) != 1
         || ro_json_type_of(raw_name) != RO_JSON_STRING) {
         goto done;
@@ -269,7 +322,7 @@ list_from_discovery(ro_exchange *exchange)
     if (ro_call_write_list(session->mcp->call, session->server, exchange->id,
                            &up)
         == RO_BUF_OK) {
-        ro_exchange_reply_json(exchange, ro_buf_slice(&up));
+        ro_exchange_reply_json(exchange, &up);
     }
     else {
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "memory");
@@ -291,8 +344,7 @@ refuse_reason(ro_exchange *exchange, const ro_rpc *rpc)
     if (exchange->kind == RO_KIND_CALL && !pass_gate(exchange, rpc)) {
         return "gate";
     }
-    if (exchange->kind == RO_KIND_LIST
-        && ++session->pages > RO_MAX_PAGES) {
+    if (exchange->kind == RO_KIND_LIST && ++session->pages > RO_MAX_PAGES) {
         return "list_too_many_pages";
     }
     return NULL;
@@ -305,14 +357,13 @@ start_raw(ro_exchange *exchange)
     exchange->kind = RO_KIND_RAW;
     exchange->cap = RO_MAX_ANSWER;
     ro_buf_init(&exchange->data, exchange->cap);
-    if (!session->auth
-        || ro_call_gate(session->mcp->call) != RO_GATE_CLOSED) {
+    if (!session->auth || ro_call_gate(session->mcp->call) != RO_GATE_CLOSED) {
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "refused");
         return;
     }
     ro_exchange_send(exchange, exchange->method, &exchange->headers,
-                 ro_slice_of(exchange->body, exchange->body_len),
-                 exchange->has_body);
+                     ro_slice_of(exchange->body, exchange->body_len),
+                     exchange->has_body);
 }
 
 static void
@@ -327,8 +378,8 @@ start_post(ro_exchange *exchange, const ro_rpc *rpc)
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, refused);
         return;
     }
-    exchange->cap = exchange->kind == RO_KIND_CALL ? RO_MAX_ANSWER
-                                                   : RO_MAX_DISCOVERY;
+    exchange->cap
+        = exchange->kind == RO_KIND_CALL ? RO_MAX_ANSWER : RO_MAX_DISCOVERY;
     ro_buf_init(&exchange->data, exchange->cap);
     if (session->channel != NULL) {
         ro_channel_send(exchange);
@@ -341,12 +392,11 @@ start_post(ro_exchange *exchange, const ro_rpc *rpc)
         return;
     }
     if (exchange->kind == RO_KIND_CALL) {
-        exchange->push_timer
-            = ro_net_after(session->mcp->net, RO_GET_STREAM_AFTER_MS,
-                           open_push, exchange);
+        exchange->push_timer = ro_net_after(
+            session->mcp->net, RO_GET_STREAM_AFTER_MS, open_push, exchange);
     }
     ro_exchange_send(exchange, "POST", &exchange->headers,
-                 ro_slice_of(exchange->body, exchange->body_len), true);
+                     ro_slice_of(exchange->body, exchange->body_len), true);
 }
 
 void
@@ -356,16 +406,16 @@ ro_exchange_start(void *ctx)
     ro_rpc rpc = {0};
     bool get = strcmp(exchange->method, "GET") == 0;
     bool end = strcmp(exchange->method, "DELETE") == 0;
+    link_exchange(exchange);
     if (exchange->session->mcp->closing) {
         exchange->kind = RO_KIND_RAW;
-        ro_exchange_reply(exchange, 503, ro_slice_of("", 0));
+        ro_exchange_reply(exchange, 503, NULL);
     }
-    else if ((get || end)
-             && same_origin(exchange->session, exchange->url)
+    else if ((get || end) && same_origin(exchange->session, exchange->url)
              && ro_header_count(exchange->headers.items,
                                 exchange->headers.count, "mcp-session-id")
                     != 0) {
-        ro_exchange_reply(exchange, get ? 405 : 200, ro_slice_of("", 0));
+        ro_exchange_reply(exchange, get ? 405 : 200, NULL);
     }
     else if (strcmp(exchange->method, "POST") == 0
              && read_kind(exchange, &rpc)) {

@@ -63,7 +63,7 @@ post_done(void *ctx, ro_net_code code)
     if (notify != NULL) {
         notify->transfer_open = false;
         if (taken) {
-            ro_exchange_reply(notify, 202, ro_slice_of("", 0));
+            ro_exchange_reply(notify, 202, NULL);
         }
         else {
             ro_exchange_fail(notify, RO_CODE_RUNTIME_FAILURE, "connection");
@@ -110,8 +110,7 @@ post(ro_session *session, const ro_header_list *from, ro_slice message,
     request.body = message;
     request.has_body = true;
     ro_sink sink = {posted, post_head, post_data, post_done};
-    sent = ro_net_submit(session->mcp->net, &request, &sink,
-                         &posted->transfer)
+    sent = ro_net_submit(session->mcp->net, &request, &sink, &posted->transfer)
            == RO_NET_OK;
 done:
     ro_header_list_free(&headers);
@@ -231,8 +230,7 @@ is_event_stream(const ro_head *head)
     return ro_header_find(head->headers, head->n_headers, "content-type",
                           &value)
            && value.len >= sizeof(type) - 1
-           && ro_header_name_is(ro_slice_of(value.ptr, sizeof(type) - 1),
-                                type)
+           && ro_header_name_is(ro_slice_of(value.ptr, sizeof(type) - 1), type)
            && (value.len == sizeof(type) - 1
                || value.ptr[sizeof(type) - 1] == ';');
 }
@@ -252,7 +250,7 @@ pass_challenge(ro_session *session, const ro_head *head)
             ro_header_list_drop(&exchange->kept,
                                 ro_slice_str("transfer-encoding"));
         }
-        ro_exchange_reply(exchange, head->status, ro_slice_of("", 0));
+        ro_exchange_reply(exchange, head->status, NULL);
         ro_exchange_settle(exchange);
     }
 }
@@ -284,13 +282,23 @@ stream_data(void *ctx, const char *bytes, size_t len)
 {
     ro_session *session = ctx;
     ro_legacy *legacy = session->carrier;
-    ro_channel_count(session, len);
-    if (legacy->over
-        || ro_sse_feed(&legacy->sse, bytes, len) != RO_SSE_OK) {
-        ro_channel_too_large(session);
+    if (legacy->over) {
         return RO_SINK_FAIL;
     }
-    return RO_SINK_MORE;
+    ro_channel_count(session, len);
+    switch (ro_sse_feed(&legacy->sse, bytes, len)) {
+    case RO_SSE_OK:
+        return RO_SINK_MORE;
+    case RO_SSE_TOO_LARGE:
+        ro_channel_too_large(session);
+        break;
+    case RO_SSE_NO_MEMORY:
+        ro_channel_no_memory(session);
+        break;
+    case RO_SSE_STOPPED: /* by the endpoint, which has told */
+        break;
+    }
+    return RO_SINK_FAIL;
 }
 
 static void

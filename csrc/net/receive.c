@@ -4,6 +4,7 @@
 #include "core/alloc.h"
 #include "core/json.h"
 #include "core/limits.h"
+#include "core/result.h"
 
 /* milliseconds between two looks at a body that is still arriving */
 #define LOOK_MS 250
@@ -41,7 +42,7 @@ status_reason(long status)
     case 404:
         return "http_404";
     default:
-        return status >= 500 ? "http_5xx"
+        return status >= 500   ? "http_5xx"
                : status >= 400 ? "http_4xx"
                : status >= 300 ? "redirected"
                                : "no_answer";
@@ -70,7 +71,7 @@ reply_head(ro_exchange *exchange, const ro_head *head)
     if (exchange->kind == RO_KIND_RAW) {
         return RO_SINK_MORE;
     }
-    ro_exchange_reply(exchange, head->status, ro_slice_of("", 0));
+    ro_exchange_reply(exchange, head->status, NULL);
     return RO_SINK_STOP;
 }
 
@@ -83,8 +84,7 @@ keep_headers(ro_exchange *exchange, const ro_head *head)
         for (size_t n = 0; n < 2; n++) {
             if (ro_header_name_is(head->headers[i].name, names[n])
                 && head->headers[i].value.len <= RO_MAX_HEADER_VALUE
-                && !ro_header_list_add(&exchange->kept,
-                                       head->headers[i].name,
+                && !ro_header_list_add(&exchange->kept, head->headers[i].name,
                                        head->headers[i].value)) {
                 return false;
             }
@@ -104,9 +104,18 @@ keep_session_id(ro_exchange *exchange, const ro_head *head)
         || id.len == 0 || id.len > RO_MAX_HEADER_VALUE) {
         return true;
     }
-    session->id = ro_memdup(id.ptr, id.len);
+    char *url = ro_memdup(exchange->url, strlen(exchange->url));
+    char *copy = ro_memdup(id.ptr, id.len);
+    if (url == NULL || copy == NULL) {
+        ro_free(url);
+        ro_free(copy);
+        return false;
+    }
+    ro_free(session->url);
+    session->url = url;
+    session->id = copy;
     session->id_len = id.len;
-    return session->id != NULL;
+    return true;
 }
 
 static ro_sink_verdict
@@ -149,8 +158,7 @@ on_head(void *ctx, const ro_head *head)
     if (exchange->kind != RO_KIND_CALL && exchange->resumes == 0) {
         bool challenge = session->auth
                          && (head->status == 401 || head->status == 403)
-                         && ro_call_gate(session->mcp->call)
-                                == RO_GATE_CLOSED;
+                         && ro_call_gate(session->mcp->call) == RO_GATE_CLOSED;
         if (is_redirect(head->status) || challenge) {
             return reply_head(exchange, head);
         }
@@ -160,7 +168,7 @@ on_head(void *ctx, const ro_head *head)
         if (!keep_headers(exchange, head)) {
             return RO_SINK_FAIL;
         }
-        ro_exchange_reply(exchange, 202, ro_slice_of("", 0));
+        ro_exchange_reply(exchange, 202, NULL);
         return RO_SINK_STOP;
     }
     if (head->status < 200 || head->status >= 300 || head->status == 202
@@ -172,12 +180,24 @@ on_head(void *ctx, const ro_head *head)
     return head_of_answer(exchange, head);
 }
 
-/* A body that is wrong already is not waited for. */
-static void
-look(void *ctx)
+/* Whether a whole document cannot become the answer, whatever follows. */
+static bool
+is_no_answer(const ro_exchange *exchange, ro_slice document)
 {
-    ro_exchange *exchange = ctx;
-    exchange->timer = NULL;
+    ro_rpc rpc;
+    if (exchange->kind == RO_KIND_CALL) {
+        return ro_result_judge(document, exchange->id, NULL)
+               == RO_RESULT_MALFORMED;
+    }
+    ro_rpc_kind kind = ro_rpc_classify(document, &rpc);
+    return (kind != RO_RPC_RESULT && kind != RO_RPC_ERROR)
+           || !ro_rpc_id_equal(rpc.id, exchange->id);
+}
+
+/* Why the body is wrong already; NULL when it may become right. */
+static const char *
+wrong_already(const ro_exchange *exchange)
+{
     ro_json_limits loose = {exchange->cap, RO_MAX_DEPTH, true};
     if (exchange->kind == RO_KIND_LIST) {
         loose.max_depth += RO_LIST_EXTRA_DEPTH;
@@ -185,15 +205,30 @@ look(void *ctx)
     else if (exchange->kind == RO_KIND_CALL) {
         loose.keep_duplicates = false;
     }
-    ro_json_code code
-        = ro_json_validate(ro_buf_slice(&exchange->data), &loose, NULL);
-    if (code != RO_JSON_OK && code != RO_JSON_TRUNCATED
-        && code != RO_JSON_EMPTY && code != RO_JSON_NO_MEMORY) {
-        ro_exchange_fail(exchange, RO_CODE_MALFORMED_RESULT, "not_json");
-        ro_transfer_cancel(exchange->transfer);
-        return;
+    ro_slice body = ro_buf_slice(&exchange->data);
+    switch (ro_json_validate(body, &loose, NULL)) {
+    case RO_JSON_OK:
+        return is_no_answer(exchange, body) ? "not_an_answer" : NULL;
+    case RO_JSON_TRUNCATED:
+    case RO_JSON_EMPTY:
+    case RO_JSON_NO_MEMORY: /* the end will tell */
+        return NULL;
+    default:
+        return "not_json";
     }
-    exchange->looked = true;
+}
+
+/* A body that is wrong already is not waited for. */
+static void
+look(void *ctx)
+{
+    ro_exchange *exchange = ctx;
+    exchange->timer = NULL;
+    const char *reason = wrong_already(exchange);
+    if (reason != NULL) {
+        ro_exchange_fail(exchange, RO_CODE_MALFORMED_RESULT, reason);
+        ro_transfer_cancel(exchange->transfer);
+    }
 }
 
 static ro_sink_verdict
@@ -289,8 +324,7 @@ on_done(void *ctx, ro_net_code code)
                              net_reason(code));
         }
         else if (exchange->kind == RO_KIND_RAW) {
-            ro_exchange_reply(exchange, exchange->status,
-                              ro_buf_slice(&exchange->data));
+            ro_exchange_reply(exchange, exchange->status, &exchange->data);
         }
         else {
             ro_exchange_answer(exchange, ro_buf_slice(&exchange->data));
@@ -301,7 +335,7 @@ on_done(void *ctx, ro_net_code code)
 
 void
 ro_exchange_send(ro_exchange *exchange, const char *method,
-             const ro_header_list *headers, ro_slice body, bool has_body)
+                 const ro_header_list *headers, ro_slice body, bool has_body)
 {
     ro_session *session = exchange->session;
     ro_sink sink = {exchange, on_head, on_data, on_done};
@@ -319,8 +353,6 @@ ro_exchange_send(ro_exchange *exchange, const char *method,
     if (code != RO_NET_OK) {
         exchange->transfer_open = false;
         exchange->transfer = NULL;
-        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE,
-                         net_reason(code));
+        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, net_reason(code));
     }
 }
-

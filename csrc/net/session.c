@@ -71,6 +71,7 @@ ro_mcp_free(ro_mcp *mcp)
     if (mcp == NULL) {
         return;
     }
+    ro_exchange_free_all(mcp);
     while (mcp->sessions != NULL) {
         ro_session *next = mcp->sessions->next;
         session_free(mcp->sessions);
@@ -94,8 +95,8 @@ static size_t
 origin_length(const char *url)
 {
     const char *host = strstr(url, "://");
-    return host == NULL ? 0 : (size_t)(host - url) + 3
-                                  + strcspn(host + 3, "/?#");
+    return host == NULL ? 0
+                        : (size_t)(host - url) + 3 + strcspn(host + 3, "/?#");
 }
 
 static char *
@@ -115,8 +116,7 @@ session_new(ro_mcp *mcp, const ro_session_options *options)
     session->auth = options->auth;
     session->server_bytes
         = ro_memdup(options->server.ptr, options->server.len);
-    session->server
-        = ro_slice_of(session->server_bytes, options->server.len);
+    session->server = ro_slice_of(session->server_bytes, options->server.len);
     session->url = copy(options->url);
     session->proxy = copy(options->proxy);
     session->cafile = copy(options->cafile);
@@ -208,12 +208,11 @@ ro_session_request(const ro_session *session, ro_request *request)
 
 bool
 ro_session_submit(ro_session *session, uint64_t ticket, const char *method,
-                  const char *url, const ro_header *headers,
-                  size_t n_headers, ro_slice body, bool has_body)
+                  const char *url, const ro_header *headers, size_t n_headers,
+                  ro_slice body, bool has_body)
 {
-    ro_exchange *exchange = ro_exchange_new(session, ticket, method, url,
-                                            headers, n_headers, body,
-                                            has_body);
+    ro_exchange *exchange = ro_exchange_new(
+        session, ticket, method, url, headers, n_headers, body, has_body);
     if (exchange == NULL) {
         return false;
     }
@@ -248,7 +247,8 @@ ro_mcp_release(ro_mcp *mcp)
 typedef struct farewell {
     ro_mcp *mcp;
     ro_transfer *transfer;
-    ro_timer *timer;
+    ro_timer *timer; /* NULL too when there was no memory for one */
+    bool passed_on;  /* the next one's turn has come */
 } farewell;
 
 static void delete_next(ro_mcp *mcp);
@@ -258,6 +258,7 @@ delete_turn(void *ctx)
 {
     farewell *end = ctx;
     end->timer = NULL;
+    end->passed_on = true;
     delete_next(end->mcp);
 }
 
@@ -285,8 +286,8 @@ delete_done(void *ctx, ro_net_code code)
     ro_mcp *mcp = end->mcp;
     (void)code; /* best effort: the session expires on the server too */
     ro_transfer_release(end->transfer);
-    bool my_turn = end->timer != NULL;
-    if (my_turn) {
+    bool my_turn = !end->passed_on;
+    if (end->timer != NULL) {
         ro_timer_stop(mcp->net, end->timer);
     }
     ro_free(end);
@@ -374,6 +375,7 @@ close_on_worker(void *ctx)
 {
     ro_mcp *mcp = ctx;
     mcp->closing = true;
+    ro_exchange_stop_all(mcp);
     ro_mcp_end_sessions(mcp);
     pthread_mutex_lock(&mcp->lock);
     mcp->close_started = true;
@@ -388,6 +390,7 @@ ro_mcp_close(ro_mcp *mcp, int wait_ms)
     if (ro_net_run(mcp->net, close_on_worker, mcp) != RO_NET_OK) {
         return;
     }
+    wait_ms = wait_ms < 0 ? 0 : wait_ms;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += wait_ms / 1000;
     until.tv_nsec += (long)(wait_ms % 1000) * 1000000L;

@@ -22,9 +22,14 @@
 /* milliseconds between the steps of the child's end */
 #define END_TERM_MS 100
 #define END_KILL_MS 400
+/* bytes that a letter costs beside its line */
+#define LETTER 128u
+/* milliseconds between two tries to tell the worker, when out of memory */
+#define RETRY_MS 20
 /* bytes of one read */
 #define CHUNK 65536
-/* reads after the child's exit: more than a pipe holds, whoever still writes */
+/* reads after the child's exit: more than a pipe holds, whoever still writes
+ */
 #define LAST_READS 32
 
 typedef enum ending {
@@ -41,18 +46,20 @@ typedef struct ro_stdio {
     int wake_fd;
     pthread_mutex_t lock;
     ro_buf outgoing;   /* lock */
-    size_t travelling; /* lock: bytes of lines the worker has not seen */
+    size_t travelling; /* lock: bytes of letters the worker has not read */
     bool end;          /* lock: the child is to end */
     bool awaited;      /* lock: the end of the process waits for the child */
     bool gone;         /* lock: it has ended */
     bool now;          /* lock: without grace */
     ro_child child;    /* pump from here on */
     ending stage;
-    int64_t next_ms;   /* of the next step of the end */
+    int64_t next_ms; /* of the next step of the end */
     ro_buf line;
     ro_buf writing;
     size_t written;
-    bool closed;       /* the worker was told that nothing comes any more */
+    bool closed;    /* nothing more is taken from it */
+    bool too_large; /* because a line passed its bound */
+    bool told;      /* the worker knows */
 } ro_stdio;
 
 typedef struct letter {
@@ -79,51 +86,50 @@ deliver(void *ctx)
     letter *mail = ctx;
     ro_stdio *stdio = mail->stdio;
     if (mail->closed) {
+        if (mail->too_large) {
+            ro_channel_too_large(stdio->session);
+        }
         ro_channel_closed(stdio->session, "exited");
-    }
-    else if (mail->too_large) {
-        ro_channel_too_large(stdio->session);
     }
     else {
         ro_channel_count(stdio->session, mail->len);
-        ro_channel_message(stdio->session,
-                           ro_slice_of(mail->bytes, mail->len), true);
+        ro_channel_message(stdio->session, ro_slice_of(mail->bytes, mail->len),
+                           true);
     }
     pthread_mutex_lock(&stdio->lock);
-    stdio->travelling -= mail->len;
+    stdio->travelling -= LETTER + mail->len;
     pthread_mutex_unlock(&stdio->lock);
     wake(stdio);
     ro_free(mail);
 }
 
-/* False when the worker cannot be told any more. */
-static bool
-post(ro_stdio *stdio, ro_slice line, bool closed, bool too_large)
+static ro_net_code
+post(ro_stdio *stdio, ro_slice line, bool closed)
 {
     letter *mail = ro_malloc(sizeof(*mail) + line.len);
     if (mail == NULL) {
-        return false;
+        return RO_NET_NO_MEMORY;
     }
     *mail = (letter){
         .stdio = stdio,
         .closed = closed,
-        .too_large = too_large,
+        .too_large = stdio->too_large,
         .len = line.len,
     };
     if (line.len != 0) {
         memcpy(mail->bytes, line.ptr, line.len);
     }
     pthread_mutex_lock(&stdio->lock);
-    stdio->travelling += line.len;
+    stdio->travelling += LETTER + line.len;
     pthread_mutex_unlock(&stdio->lock);
-    if (ro_net_run(stdio->net, deliver, mail) == RO_NET_OK) {
-        return true;
+    ro_net_code code = ro_net_run(stdio->net, deliver, mail);
+    if (code != RO_NET_OK) {
+        pthread_mutex_lock(&stdio->lock);
+        stdio->travelling -= LETTER + line.len;
+        pthread_mutex_unlock(&stdio->lock);
+        ro_free(mail);
     }
-    pthread_mutex_lock(&stdio->lock);
-    stdio->travelling -= line.len;
-    pthread_mutex_unlock(&stdio->lock);
-    ro_free(mail);
-    return false;
+    return code;
 }
 
 static void
@@ -136,26 +142,35 @@ ask_end(ro_stdio *stdio, bool now)
     wake(stdio);
 }
 
+/* Nothing more is taken; the pump tells the worker. */
 static void
-tell_closed(ro_stdio *stdio)
+stop_taking(ro_stdio *stdio)
 {
     if (!stdio->closed) {
         stdio->closed = true;
-        (void)post(stdio, ro_slice_of("", 0), true, false);
         ask_end(stdio, false);
     }
 }
 
+/* Tried again until there is memory for it: exchanges wait for it. */
+static void
+tell_closed(ro_stdio *stdio)
+{
+    stdio->told = post(stdio, ro_slice_of("", 0), true) != RO_NET_NO_MEMORY;
+}
+
 /* ---- reading ---- */
 
-/* False when the line passed its bound. */
+/* False when a line passed its bound or was lost. */
 static bool
 take_bytes(ro_stdio *stdio, const char *bytes, size_t len)
 {
     while (len != 0) {
         const char *feed = memchr(bytes, '\n', len);
         size_t part = feed == NULL ? len : (size_t)(feed - bytes);
-        if (ro_buf_append(&stdio->line, bytes, part) != RO_BUF_OK) {
+        ro_buf_code code = ro_buf_append(&stdio->line, bytes, part);
+        if (code != RO_BUF_OK) {
+            stdio->too_large = code == RO_BUF_TOO_LARGE;
             return false;
         }
         if (feed == NULL) {
@@ -165,7 +180,7 @@ take_bytes(ro_stdio *stdio, const char *bytes, size_t len)
         if (line.len != 0 && line.ptr[line.len - 1] == '\r') {
             line.len--;
         }
-        if (!post(stdio, line, false, false)) {
+        if (post(stdio, line, false) != RO_NET_OK) {
             return false;
         }
         ro_buf_clear(&stdio->line);
@@ -185,15 +200,14 @@ read_some(ro_stdio *stdio)
         return errno == EINTR;
     }
     if (got == 0) {
-        tell_closed(stdio);
+        stop_taking(stdio);
         return false;
     }
     if (stdio->closed) {
         return true; /* read on, so that the child can end */
     }
     if (!take_bytes(stdio, chunk, (size_t)got)) {
-        (void)post(stdio, ro_slice_of("", 0), false, true);
-        tell_closed(stdio);
+        stop_taking(stdio);
     }
     return true;
 }
@@ -224,9 +238,9 @@ write_some(ro_stdio *stdio)
     if (stdio->written == stdio->writing.len) {
         return;
     }
-    ssize_t done = write(stdio->child.in_fd,
-                         stdio->writing.data + stdio->written,
-                         stdio->writing.len - stdio->written);
+    ssize_t done
+        = write(stdio->child.in_fd, stdio->writing.data + stdio->written,
+                stdio->writing.len - stdio->written);
     if (done >= 0) {
         stdio->written += (size_t)done;
     }
@@ -265,7 +279,7 @@ child_gone(ro_stdio *stdio)
     for (int i = 0; i < LAST_READS && !stdio->closed && read_some(stdio);
          i++) {
     }
-    tell_closed(stdio);
+    stop_taking(stdio);
     ro_child_signal(&stdio->child, SIGKILL); /* what it left in its group */
     (void)ro_child_reap(&stdio->child);
 }
@@ -287,6 +301,9 @@ static int
 patience(const ro_stdio *stdio)
 {
     int64_t left = stdio->next_ms - ro_net_now_ms();
+    if (stdio->closed && !stdio->told) {
+        return RETRY_MS;
+    }
     if (stdio->stage == RUNNING && stdio->child.pidfd >= 0) {
         return -1;
     }
@@ -303,15 +320,15 @@ turn(ro_stdio *stdio)
     bool full = stdio->travelling > BACKLOG;
     bool end = stdio->end;
     bool now = stdio->now;
-    bool pending = stdio->outgoing.len != 0
-                   || stdio->written != stdio->writing.len;
+    bool pending
+        = stdio->outgoing.len != 0 || stdio->written != stdio->writing.len;
     pthread_mutex_unlock(&stdio->lock);
     if (end) {
         step_end(stdio, now);
     }
     struct pollfd fds[4] = {
         {.fd = stdio->wake_fd, .events = POLLIN},
-        {.fd = stdio->child.pidfd, .events = POLLIN},
+        {.fd = full ? -1 : stdio->child.pidfd, .events = POLLIN},
         {.fd = full ? -1 : stdio->child.out_fd, .events = POLLIN},
         {.fd = pending ? stdio->child.in_fd : -1, .events = POLLOUT},
     };
@@ -332,6 +349,9 @@ turn(ro_stdio *stdio)
     if (!full && has_exited(stdio)) {
         child_gone(stdio);
     }
+    if (stdio->closed && !stdio->told) {
+        tell_closed(stdio);
+    }
 }
 
 static void *
@@ -340,6 +360,10 @@ pump(void *arg)
     ro_stdio *stdio = arg;
     while (stdio->child.pid > 0) {
         turn(stdio);
+    }
+    while (!stdio->told) {
+        (void)poll(NULL, 0, RETRY_MS);
+        tell_closed(stdio);
     }
     ro_child_close(&stdio->child);
     pthread_mutex_lock(&stdio->lock);
@@ -360,9 +384,8 @@ queue_line(ro_stdio *stdio, ro_slice message)
 {
     pthread_mutex_lock(&stdio->lock);
     size_t before = stdio->outgoing.len;
-    bool queued
-        = ro_buf_append_slice(&stdio->outgoing, message) == RO_BUF_OK
-          && ro_buf_append_char(&stdio->outgoing, '\n') == RO_BUF_OK;
+    bool queued = ro_buf_append_slice(&stdio->outgoing, message) == RO_BUF_OK
+                  && ro_buf_append_char(&stdio->outgoing, '\n') == RO_BUF_OK;
     if (!queued) {
         stdio->outgoing.len = before;
     }
@@ -378,7 +401,7 @@ stdio_send(ro_session *session, ro_exchange *exchange, ro_slice message)
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "memory");
     }
     else if (exchange->kind == RO_KIND_NOTIFY) {
-        ro_exchange_reply(exchange, 202, ro_slice_of("", 0));
+        ro_exchange_reply(exchange, 202, NULL);
     }
 }
 
@@ -392,14 +415,15 @@ static void
 stdio_end(ro_session *session)
 {
     ro_stdio *stdio = session->carrier;
+    ro_mcp_await(session->mcp); /* before the pump can release it */
     pthread_mutex_lock(&stdio->lock);
     bool first = !stdio->awaited && !stdio->gone;
     if (first) {
         stdio->awaited = true;
     }
     pthread_mutex_unlock(&stdio->lock);
-    if (first) {
-        ro_mcp_await(session->mcp);
+    if (!first) {
+        ro_mcp_release(session->mcp);
     }
     ask_end(stdio, false);
 }
@@ -458,11 +482,14 @@ ro_stdio_start(ro_session *session, char *const argv[], char *const envp[])
     }
     (void)pthread_mutex_init(&stdio->lock, NULL);
     if (ro_child_spawn(&stdio->child, argv, envp)) {
+        /* before the first line can arrive */
+        session->carrier = stdio;
+        session->channel = &ro_stdio_channel;
         if (start_thread(stdio)) {
-            session->carrier = stdio;
-            session->channel = &ro_stdio_channel;
             return true;
         }
+        session->carrier = NULL;
+        session->channel = NULL;
         ro_child_signal(&stdio->child, SIGKILL);
         while (!ro_child_reap(&stdio->child)) {
             (void)poll(NULL, 0, 1);
