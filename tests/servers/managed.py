@@ -2,7 +2,7 @@
 
 `ManagedImage` is an environment of its own whose `deepagents_code` is a copy of the patched one;
 everything else comes from the environment that runs the tests. `runtime` writes the stand-in,
-`run` starts the command the way a launcher does: minimal `PATH`, `python -I`, its own options first.
+`run` starts the command the way launchers do: minimal `PATH`, `python -I`, their own options first.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class ManagedImage:
 
 
 def sealed_file(content: bytes) -> int:
-    """An anonymous file in memory that nobody can change any more; the descriptor is the caller's."""
+    """An anonymous file in memory that nobody can change; the descriptor is the caller's."""
     import fcntl
 
     descriptor = os.memfd_create("managed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)

@@ -1,0 +1,445 @@
+"""What is promised, state by state, as data; and how one promise is put to the proof."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .lab import Lab
+from .proxy import PLACEHOLDER, REAL_TOKEN
+from .raw_server import LOSSLESS
+from .runner import Broken, Outcome, Runner, World
+from .sdk_server import ATTESTATION, FAMILY_FILE, REFLECTED_KEY
+
+MODES = ("progressive", "direct")
+# Ended by 18 s after the process's start, within 0.5 s. A clock tick is 0.01 s.
+DEADLINE = (14.9, 18.5)
+# Anything that needs no waiting; generous, since two runs share a machine that may be small.
+PROMPT = (0.0, 14.0)
+# How long a DELETE may be on its way to the journal; the client does not wait for every answer.
+JOURNAL_SECONDS = 2.0
+SECRET = "Bearer qualification-configured-secret"
+MAX_INPUT_BYTES = 131_072
+ARGUMENTS = b'{"n":[1.10,1E400,12345678901234567890123],"":null,"self":"\\u00e9","config":{}}'
+Servers = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One promise: a run, the outcome that is due, and what the servers must have seen."""
+
+    name: str
+    claim: str
+    servers: Callable[[Lab], Servers]
+    tool: str
+    expect: str
+    """The envelope's code, or `ok`."""
+    calls: int = 0
+    """`tools/call` requests that reach a server."""
+    stdin: bytes = b"{}"
+    words: tuple[str, ...] | None = None
+    """Arguments behind `dcode` in place of the usual ones."""
+    env: Callable[[Lab], Mapping[str, str]] = lambda _lab: {}
+    seconds: tuple[float, float] = PROMPT
+    interrupt: int | None = None
+    also: tuple[Callable[[Lab, Outcome], None], ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether its run spends its time waiting."""
+        return self.seconds == DEADLINE
+
+    def world(self, lab: Lab) -> World:
+        usual = ("tools", "call-read-only", self.tool, "--json")
+        return World(
+            self.servers(lab), self.words or usual, self.stdin, self.env(lab), self.interrupt
+        )
+
+    def prove(self, runner: Runner, mode: str) -> Outcome:
+        """Run it; raises `Broken`."""
+        lab = runner.lab
+        outcome = runner.run(self.world(lab), mode)
+        if self.expect == "ok":
+            outcome.expect_success(self.tool)
+        else:
+            outcome.expect_failure(self.expect)
+        called = [seen.tool for seen in lab.journal.calls(outcome.run)]
+        name = self.tool.partition("_")[2]
+        if called != [name] * self.calls:
+            raise Broken(f"the servers got the calls {called}, not {[name] * self.calls}")
+        earliest, latest = self.seconds
+        if not earliest <= outcome.seconds <= latest:
+            raise Broken(f"took {outcome.seconds:.2f} s, not {earliest:g} to {latest:g} s")
+        for check in self.also:
+            check(lab, outcome)
+        return outcome
+
+
+def http(url: str, **headers: str) -> dict[str, Any]:
+    """A configuration entry."""
+    return {"type": "http", "url": url, "headers": headers}
+
+
+def broker(lab: Lab) -> Servers:
+    return {"worker-broker": http(lab.sdk.json_url, Authorization=SECRET)}
+
+
+def streaming_broker(lab: Lab) -> Servers:
+    return {"worker-broker": http(lab.sdk.stream_url, Authorization=SECRET)}
+
+
+def scripted(lab: Lab) -> Servers:
+    return {"raw": http(lab.raw.url)}
+
+
+def refused(lab: Lab) -> Servers:
+    return {"raw": http(lab.raw.refused_url)}
+
+
+def behind_proxy(lab: Lab) -> Servers:
+    return {"raw": http(lab.proxied_url, Authorization=PLACEHOLDER)}
+
+
+def colliding(lab: Lab) -> Servers:
+    return {"a": http(lab.sdk.json_url), "a_b": http(lab.sdk.json_url)}
+
+
+def child(lab: Lab) -> Servers:  # noqa: ARG001 - the same shape as the others
+    module = ["-I", "-m", "deepagents_ro.qualify.sdk_server"]
+    return {"child": {"command": sys.executable, "args": module}}
+
+
+def use_proxy(lab: Lab) -> Mapping[str, str]:
+    return {"HTTPS_PROXY": lab.proxy.url, "HTTP_PROXY": lab.proxy.url, "NO_PROXY": ""}
+
+
+def trust_a_stranger(lab: Lab) -> Mapping[str, str]:
+    return {"SSL_CERT_FILE": str(lab.stranger.ca_file)}
+
+
+def model_settings(lab: Lab) -> Mapping[str, str]:
+    """Keys and addresses of model providers, all of them at the tripwire."""
+    names = ("OPENAI", "ANTHROPIC", "NVIDIA", "OPENROUTER")
+    keys = {f"{name}_API_KEY": "qualification-no-key" for name in names}
+    hosts = {f"{name}_BASE_URL": lab.tripwire.url for name in names}
+    tracing = {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": lab.tripwire.url}
+    return {**keys, **hosts, **tracing, "LANGSMITH_API_KEY": "qualification-no-key"}
+
+
+def attested(lab: Lab, outcome: Outcome) -> None:  # noqa: ARG001
+    structured = outcome.data()["structured_content"]
+    wanted = {"task_id": "worker.1", "qualification": {"output_attestation": ATTESTATION}}
+    if structured != wanted:
+        raise Broken(f"structured_content is {json.dumps(structured)}")
+
+
+def sessions_deleted(lab: Lab, outcome: Outcome) -> None:
+    issued = lab.journal.sessions(outcome.run)
+    until = time.monotonic() + JOURNAL_SECONDS
+    while True:
+        seen = lab.journal.of(outcome.run)
+        deleted = [request.session for request in seen if request.method == "DELETE"]
+        if issued and sorted(issued) == sorted(deleted):
+            return
+        if time.monotonic() > until:
+            raise Broken(f"{len(issued)} sessions were opened, {len(deleted)} deleted")
+        time.sleep(0.05)
+
+
+def family_gone(lab: Lab, outcome: Outcome) -> None:
+    """That none is left has been seen already; here, that there were some."""
+    started = lab.root / outcome.run / FAMILY_FILE
+    pids = started.read_text().split() if started.is_file() else []
+    if len(pids) != 2:
+        raise Broken("the server did not start its grandchild")
+    for pid in pids:
+        if str(lab.root / outcome.run) in environment_of(pid):
+            raise Broken(f"process {pid} is alive")
+
+
+def environment_of(pid: str) -> str:
+    try:
+        return Path("/proc", pid, "environ").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""  # it has ended, or it is another user's
+
+
+def lossless(lab: Lab, outcome: Outcome) -> None:  # noqa: ARG001
+    if outcome.structured() != LOSSLESS.encode():
+        raise Broken(f"structured_content is not what was sent: {outcome.structured()!r}")
+
+
+def exact_arguments(lab: Lab, outcome: Outcome) -> None:
+    (call,) = lab.journal.calls(outcome.run)
+    if b'"arguments":' + ARGUMENTS not in call.body:
+        raise Broken(f"the arguments are not what was given: {call.body[:300]!r}")
+
+
+def nothing_secret(lab: Lab, outcome: Outcome) -> None:  # noqa: ARG001
+    for secret in (SECRET.removeprefix("Bearer "), REFLECTED_KEY):
+        if secret.encode() in outcome.stdout:
+            raise Broken("the envelope holds a credential")
+    if outcome.structured().count(b"<redacted-secret>") != 2:
+        raise Broken(f"not redacted in both places: {outcome.structured()!r}")
+
+
+def not_contacted(lab: Lab, outcome: Outcome) -> None:
+    if lab.journal.of(outcome.run):
+        raise Broken("a server was contacted")
+
+
+def token_replaced(lab: Lab, outcome: Outcome) -> None:
+    seen = lab.journal.of(outcome.run)
+    if any(request.authorization != REAL_TOKEN for request in seen):
+        raise Broken("a request reached the server without the real token")
+    if not lab.proxy.tunnels or lab.proxy.replaced < len(seen):
+        raise Broken("the requests did not pass through the proxy")
+
+
+def denied(name: str, claim: str, tool: str, servers: Callable[[Lab], Servers]) -> Case:
+    return Case(name, claim, servers, tool, "tool_not_read_only")
+
+
+def hints() -> Iterator[Case]:
+    """Hints that a typed model would make coherent, and the server did not send so."""
+    claims = {
+        "hint_text": '"readOnlyHint":"yes" is not a Boolean',
+        "hint_number": '"readOnlyHint":1 is not a Boolean',
+        "hint_null": '"destructiveHint":null is not a Boolean',
+        "hint_twice": "a hint stands twice",
+        "hint_escaped": "a hint stands twice, once with an escape in its name",
+        "annotations_twice": "annotations stand twice",
+    }
+    for tool, claim in claims.items():
+        yield denied(
+            tool.replace("_", " "), f"{claim}: denied, not called", f"raw_{tool}", scripted
+        )
+    claim = '"readOnlyHint":"maybe" is refused by DCode\'s model: no such tool, not called'
+    yield Case("hint refused", claim, refused, "raw_hint_refused", "tool_not_found")
+
+
+def results() -> Iterator[Case]:
+    claims = {
+        "duplicate_key": "a duplicate key",
+        "not_a_number": "NaN",
+        "wrong_type": "a content that is no list",
+    }
+    for tool, what in claims.items():
+        claim = f"a result with {what} is malformed_result"
+        name = tool.replace("_", " ")
+        yield Case(name, claim, scripted, f"raw_{tool}", "malformed_result", 1)
+
+
+def inputs() -> Iterator[Case]:
+    """Standard input is judged before any server is contacted."""
+    texts = {
+        "input_required": ("no input", b""),
+        "invalid_input": ("input with a duplicate key", b'{"nonce":"one","nonce":"two"}'),
+        "input_too_large": ("oversized input", b"x" * (MAX_INPUT_BYTES + 1)),
+    }
+    for code, (name, text) in texts.items():
+        yield Case(
+            name,
+            f"{name} is {code}, and no server is contacted",
+            broker,
+            TASK,
+            code,
+            stdin=text,
+            also=(not_contacted,),
+        )
+
+
+TASK = "worker-broker_worker_task_context"
+TASK_INPUT = b'{"task_id":"worker.1"}'
+
+
+def cases() -> list[Case]:
+    """Every promise."""
+    return [
+        Case(
+            "hanging",
+            "a tool that never answers is ended between 15 and 18 s, after one call",
+            broker,
+            "worker-broker_hanging",
+            "timeout",
+            1,
+            seconds=DEADLINE,
+            also=(sessions_deleted,),
+        ),
+        Case(
+            "command",
+            "a wrong command line is invalid_command, exit 2",
+            broker,
+            TASK,
+            "invalid_command",
+            words=("tools", "call-read-only", TASK),
+            also=(not_contacted,),
+        ),
+        Case(
+            "tool name",
+            "a wrong tool name is invalid_tool_name, exit 2",
+            broker,
+            "worker-broker_worker task",
+            "invalid_tool_name",
+            also=(not_contacted,),
+        ),
+        Case(
+            "allowed",
+            "one call, its qualification.output_attestation intact; every session deleted",
+            broker,
+            TASK,
+            "ok",
+            1,
+            TASK_INPUT,
+            also=(attested, sessions_deleted),
+        ),
+        Case(
+            "allowed, event stream",
+            "the same over event streams",
+            streaming_broker,
+            TASK,
+            "ok",
+            1,
+            TASK_INPUT,
+            also=(attested, sessions_deleted),
+        ),
+        Case(
+            "lossless",
+            "structured_content is the server's, token for token",
+            scripted,
+            "raw_lossless",
+            "ok",
+            1,
+            also=(lossless,),
+        ),
+        Case(
+            "arguments",
+            "the server gets standard input's object, token for token",
+            scripted,
+            "raw_echo",
+            "ok",
+            1,
+            ARGUMENTS,
+            also=(exact_arguments,),
+        ),
+        Case(
+            "absent", "a name that nobody offers", broker, "worker-broker_absent", "tool_not_found"
+        ),
+        Case("built in", "a tool of DCode's own", broker, "read_file", "not_mcp_tool"),
+        Case("ambiguous", "two servers' tools of one name", colliding, "a_b_c", "ambiguous_tool"),
+        denied("unannotated", "no hints: not called", "worker-broker_unannotated", broker),
+        denied("mutating", "it says that it writes: not called", "worker-broker_mutating", broker),
+        denied("contradictory", "both hints: not called", "worker-broker_contradictory", broker),
+        *hints(),
+        Case(
+            "failing",
+            "a tool's own failure is tool_failed, without its words",
+            broker,
+            "worker-broker_failing",
+            "tool_failed",
+            1,
+        ),
+        Case(
+            "audio",
+            "a valid result that DCode cannot convert is runtime_failure",
+            broker,
+            "worker-broker_sound",
+            "runtime_failure",
+            1,
+        ),
+        *results(),
+        *inputs(),
+        Case(
+            "oversized output",
+            "a result of 1 MB is result_too_large, without waiting",
+            broker,
+            "worker-broker_oversized",
+            "result_too_large",
+            1,
+        ),
+        Case(
+            "credential reflection",
+            "the configured credential, and one of a known shape, are redacted",
+            broker,
+            "worker-broker_reflecting",
+            "ok",
+            1,
+            also=(nothing_secret,),
+        ),
+        Case(
+            "interrupted",
+            "SIGTERM during the call is interrupted, exit 130; sessions deleted",
+            broker,
+            "worker-broker_hanging",
+            "interrupted",
+            1,
+            interrupt=signal.SIGTERM,
+            also=(sessions_deleted,),
+        ),
+        Case(
+            "cleanup",
+            "a server's process and its runaway grandchild are gone",
+            child,
+            "child_worker_task_context",
+            "ok",
+            0,
+            TASK_INPUT,
+            also=(attested, family_gone),
+        ),
+        Case(
+            "untrusted",
+            "a server whose certificate is not trusted is never called",
+            broker,
+            TASK,
+            "tool_not_found",
+            env=trust_a_stranger,
+            also=(not_contacted,),
+        ),
+        Case(
+            "placeholder",
+            "through a TLS-terminating proxy that puts the token in a placeholder's place",
+            behind_proxy,
+            "raw_echo",
+            "ok",
+            1,
+            env=use_proxy,
+            also=(token_replaced,),
+        ),
+        Case(
+            "no model",
+            "with model keys and tracing set: the same, and nobody else is contacted",
+            broker,
+            TASK,
+            "ok",
+            1,
+            TASK_INPUT,
+            env=model_settings,
+            also=(attested,),
+        ),
+    ]
+
+
+def same_bytes(outcomes: Mapping[tuple[str, str], bytes], names: list[str]) -> None:
+    """Raises `Broken` unless both modes gave the same bytes, and so did `allowed` and `no model`.
+
+    `outcomes` maps (case, mode) to standard output.
+    """
+    for name in names:
+        first, second = (outcomes[name, mode] for mode in MODES)
+        if first != second:
+            raise Broken(f"{name}: the two modes differ")
+    for mode in MODES:
+        if outcomes["allowed", mode] != outcomes["no model", mode]:
+            raise Broken(f"{mode}: the outcome depends on model settings")
+
+
+def tripwire_untouched(lab: Lab) -> None:
+    """Raises `Broken` if any run contacted anybody but its own servers."""
+    if lab.tripwire.targets:
+        raise Broken(f"others were contacted: {', '.join(sorted(set(lab.tripwire.targets)))}")
