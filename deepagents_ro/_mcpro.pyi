@@ -147,6 +147,16 @@ class Engine:
         fresh: bool = False,
         raw: bool = False,
     ) -> Transfer: ...
+    def warm(
+        self,
+        hold_ms: int,
+        /,
+        method: str,
+        url: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes | None,
+        **options: Any,
+    ) -> None: ...
     def fileno(self) -> int: ...
     def poll(self) -> list[int]: ...
     def stats(self) -> dict[str, int]: ...

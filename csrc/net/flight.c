@@ -177,8 +177,8 @@ on_silence(void *ctx)
         rearm(flight);
         return;
     }
-    ro_flight_land(flight, sending ? RO_NET_WRITE_TIMEOUT
-                                   : RO_NET_READ_TIMEOUT);
+    ro_flight_land(flight,
+                   sending ? RO_NET_WRITE_TIMEOUT : RO_NET_READ_TIMEOUT);
 }
 
 int
@@ -283,8 +283,8 @@ give_head(ro_flight *flight)
     ro_transfer *transfer = flight->transfer;
     ro_head head;
 
-    flight->code = ro_head_check(&flight->head, transfer->codings,
-                                 transfer->raw);
+    flight->code
+        = ro_head_check(&flight->head, transfer->codings, transfer->raw);
     if (flight->code != RO_NET_OK) {
         return false;
     }
@@ -323,12 +323,12 @@ ro_flight_on_header(char *bytes, size_t one, size_t len, void *ctx)
     }
     ro_slice line = ro_slice_of(bytes, len);
     if (flight->sends == 0) { /* the proxy's answer to CONNECT */
-        flight->code = ro_head_count(&flight->head, line,
-                                     transfer->max_headers);
+        flight->code
+            = ro_head_count(&flight->head, line, transfer->max_headers);
     }
     else {
-        flight->code = ro_head_line(&flight->head, line,
-                                    transfer->max_headers);
+        flight->code
+            = ro_head_line(&flight->head, line, transfer->max_headers);
     }
     if (flight->code != RO_NET_OK) {
         return 0;

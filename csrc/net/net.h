@@ -35,14 +35,14 @@ typedef enum ro_net_code {
     RO_NET_SHUT_DOWN,
     RO_NET_FORKED,
     RO_NET_NO_MEMORY,
-    RO_NET_BAD_URL,           /* scheme, host, port, user info, length */
-    RO_NET_BAD_HEADER,        /* CR, LF, NUL, too long, bad name */
-    RO_NET_BAD_PROXY,         /* SOCKS or a malformed proxy URL */
-    RO_NET_BAD_TRUST,         /* CA file or directory cannot be read */
+    RO_NET_BAD_URL,    /* scheme, host, port, user info, length */
+    RO_NET_BAD_HEADER, /* CR, LF, NUL, too long, bad name */
+    RO_NET_BAD_PROXY,  /* SOCKS or a malformed proxy URL */
+    RO_NET_BAD_TRUST,  /* CA file or directory cannot be read */
     RO_NET_RESOLVE,
     RO_NET_CONNECT,
     RO_NET_TLS,
-    RO_NET_PROXY,             /* CONNECT refused, 407 */
+    RO_NET_PROXY, /* CONNECT refused, 407 */
     RO_NET_SEND,
     RO_NET_RECEIVE,           /* reset, closed before the head, truncated */
     RO_NET_PROTOCOL,          /* not HTTP, bad chunk, bad header */
@@ -52,7 +52,7 @@ typedef enum ro_net_code {
     RO_NET_CONNECT_TIMEOUT,
     RO_NET_READ_TIMEOUT,
     RO_NET_WRITE_TIMEOUT,
-    RO_NET_SINK,              /* a sink callback returned RO_SINK_FAIL */
+    RO_NET_SINK, /* a sink callback returned RO_SINK_FAIL */
     RO_NET_INTERNAL,
 } ro_net_code;
 
@@ -65,8 +65,8 @@ typedef struct ro_header {
 } ro_header;
 
 typedef struct ro_request {
-    const char *method; /* "GET", "POST", ... */
-    const char *url;    /* absolute http or https, no user info; ASCII */
+    const char *method;       /* "GET", "POST", ... */
+    const char *url;          /* absolute http or https, no user info; ASCII */
     const ro_header *headers; /* sent as given, in this order, and no others
                                  but what HTTP framing needs. One Host at
                                  most (it goes first). Content-Length only
@@ -91,8 +91,8 @@ typedef struct ro_request {
 } ro_request;
 
 typedef struct ro_head {
-    long status;        /* the final one, never 1xx */
-    int version;        /* 10, 11, 20 */
+    long status; /* the final one, never 1xx */
+    int version; /* 10, 11, 20 */
     ro_slice reason;
     const ro_header *headers; /* in order, raw; valid during the callback */
     size_t n_headers;
@@ -144,10 +144,10 @@ void ro_transfer_release(ro_transfer *transfer);
  * RO_NET_SHUT_DOWN and never calls. */
 ro_net_code ro_net_run(ro_net *net, void (*fn)(void *ctx), void *ctx);
 /* Worker thread only: call fn(ctx) after ms. NULL: out of memory. The timer
- * is owned by the net and gone before the call or after ro_timer_stop (worker thread only).
- * Timers that are pending at shut-down are dropped without a call. */
-ro_timer *ro_net_after(ro_net *net, int ms, void (*fn)(void *ctx),
-                       void *ctx);
+ * is owned by the net and gone before the call or after ro_timer_stop (worker
+ * thread only). Timers that are pending at shut-down are dropped without a
+ * call. */
+ro_timer *ro_net_after(ro_net *net, int ms, void (*fn)(void *ctx), void *ctx);
 void ro_timer_stop(ro_net *net, ro_timer *timer);
 /* Any thread: milliseconds of the monotonic clock. */
 int64_t ro_net_now_ms(void);
@@ -155,10 +155,11 @@ int64_t ro_net_now_ms(void);
 /* Any thread: open a connection (TCP, CONNECT, TLS) for a request that is
  * expected soon and send nothing on it. The next submitted request with the
  * same method, URL, proxy, trust, http2, raw and body length goes out on it
- * (headers and the body's bytes may differ); any other command, hold_ms
- * passing, or anything else to do for the worker, ends the wait (the
- * connection is then closed). Best effort: failing is silent. The worker
- * does nothing else while it holds a connection. */
+ * (headers and the body's bytes may differ). Functions of ro_net_run are
+ * called meanwhile; any other command, a timer, another transfer under way
+ * or hold_ms passing ends the wait, and the connection is closed. Best
+ * effort: failing is silent.
+ */
 void ro_net_warm(ro_net *net, const ro_request *expected, size_t body_len,
                  int hold_ms);
 

@@ -141,8 +141,7 @@ ro_net_check_url(const char *url, char **base)
 
     *base = NULL;
     ro_net_code code = read_url(url, RO_NET_BAD_URL, &at);
-    if (code == RO_NET_OK
-        && (at.user[0] != '\0' || at.password[0] != '\0')) {
+    if (code == RO_NET_OK && (at.user[0] != '\0' || at.password[0] != '\0')) {
         code = RO_NET_BAD_URL;
     }
     if (code == RO_NET_OK) {
@@ -168,11 +167,11 @@ ro_net_check_proxy(const char *proxy)
 
 /* ---- options ---- */
 
-#define SET(option, value)                                                  \
-    do {                                                                    \
-        if (curl_easy_setopt(easy, option, value) != CURLE_OK) {            \
-            return false;                                                   \
-        }                                                                   \
+#define SET(option, value)                                                    \
+    do {                                                                      \
+        if (curl_easy_setopt(easy, option, value) != CURLE_OK) {              \
+            return false;                                                     \
+        }                                                                     \
     } while (0)
 
 static bool

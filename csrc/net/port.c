@@ -307,8 +307,8 @@ ro_port_submit(ro_port *port, const ro_request *request, ro_flow **out)
     flow->id = atomic_fetch_add(&port->last_id, 1) + 1;
     ro_buf_init(&flow->queue, RO_FLOW_QUEUE);
     ro_sink sink = {flow, on_head, on_data, on_done};
-    ro_net_code code = ro_net_submit(port->net, request, &sink,
-                                     &flow->transfer);
+    ro_net_code code
+        = ro_net_submit(port->net, request, &sink, &flow->transfer);
     if (code != RO_NET_OK) {
         atomic_store(&flow->refs, 1);
         drop_flow(flow);

@@ -1,33 +1,8 @@
 /* A submitted request: checked, and copied into one transfer. */
 #include "net/internal.h"
 
-#include <strings.h>
-
 #include "core/alloc.h"
 #include "core/limits.h"
-
-bool
-ro_is_token(ro_slice text)
-{
-    static const char others[] = "!#$%&'*+-.^_`|~";
-
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.ptr[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
-                     || (c >= '0' && c <= '9');
-        if (!plain && (c == '\0' || strchr(others, c) == NULL)) {
-            return false;
-        }
-    }
-    return text.len > 0;
-}
-
-bool
-ro_name_is(ro_slice name, const char *lower)
-{
-    return strlen(lower) == name.len
-           && strncasecmp(name.ptr, lower, name.len) == 0;
-}
 
 static bool
 is_number(ro_slice text, size_t number)
@@ -60,8 +35,7 @@ check_header(const ro_header *header, bool has_body, size_t body_len)
 {
     ro_slice value = header->value;
 
-    if (!ro_is_token(header->name)
-        || header->name.len > RO_MAX_HEADER_VALUE
+    if (!ro_is_token(header->name) || header->name.len > RO_MAX_HEADER_VALUE
         || value.len > RO_MAX_HEADER_VALUE) {
         return false;
     }
@@ -96,8 +70,7 @@ check(const ro_request *request, size_t body_len)
     }
     size_t n_host = 0;
     for (size_t i = 0; i < request->n_headers; i++) {
-        if (!check_header(&request->headers[i], request->has_body,
-                          body_len)) {
+        if (!check_header(&request->headers[i], request->has_body, body_len)) {
             return RO_NET_BAD_HEADER;
         }
         n_host += ro_name_is(request->headers[i].name, "host");
@@ -154,8 +127,8 @@ copy_headers(ro_transfer *transfer, const ro_request *request)
     const size_t n_added = sizeof(added) / sizeof(added[0]);
     size_t n = 0;
 
-    transfer->headers = ro_calloc(n_added + request->n_headers,
-                                  sizeof(*transfer->headers));
+    transfer->headers
+        = ro_calloc(n_added + request->n_headers, sizeof(*transfer->headers));
     if (transfer->headers == NULL) {
         return false;
     }
@@ -198,8 +171,10 @@ static char *
 copy_origin(const ro_request *request, const char *base)
 {
     ro_slice parts[] = {
-        ro_slice_str(base),           ro_slice_str(request->proxy),
-        ro_slice_str(request->cafile), ro_slice_str(request->capath),
+        ro_slice_str(base),
+        ro_slice_str(request->proxy),
+        ro_slice_str(request->cafile),
+        ro_slice_str(request->capath),
     };
     size_t len = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {

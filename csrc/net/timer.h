@@ -19,8 +19,8 @@ void ro_timers_remove(ro_timers *timers, ro_timer *timer);
 /* Milliseconds until the first is due, 0 when one is; -1: no timer. */
 int64_t ro_timers_wait(const ro_timers *timers, int64_t now_ms);
 /* Takes out the first one that is due; false when none is. */
-bool ro_timers_take(ro_timers *timers, int64_t now_ms,
-                    void (**fn)(void *ctx), void **ctx);
+bool ro_timers_take(ro_timers *timers, int64_t now_ms, void (**fn)(void *ctx),
+                    void **ctx);
 void ro_timers_free(ro_timers *timers);
 
 #endif

@@ -16,8 +16,8 @@ ro_net_submit(ro_net *net, const ro_request *request, const ro_sink *sink,
     if (getpid() != net->pid) {
         return RO_NET_FORKED;
     }
-    ro_net_code code = ro_transfer_new(net, request, request->body.len, sink,
-                                       &transfer);
+    ro_net_code code
+        = ro_transfer_new(net, request, request->body.len, sink, &transfer);
     if (code != RO_NET_OK) {
         return code;
     }

@@ -224,7 +224,8 @@ fire(ro_net *net)
 static void
 rest(ro_net *net)
 {
-    struct curl_waitfd extra = {.fd = net->wake_fd, .events = CURL_WAIT_POLLIN};
+    struct curl_waitfd extra
+        = {.fd = net->wake_fd, .events = CURL_WAIT_POLLIN};
     int64_t wait = ro_timers_wait(&net->timers, ro_net_now_ms());
     uint64_t count;
 
@@ -232,8 +233,7 @@ rest(ro_net *net)
         wait = 60000; /* only so that it fits an int */
     }
     curl_multi_poll(net->multi, &extra, 1, (int)wait, NULL);
-    if (extra.revents != 0
-        && read(net->wake_fd, &count, sizeof(count)) < 0) {
+    if (extra.revents != 0 && read(net->wake_fd, &count, sizeof(count)) < 0) {
         return; /* EAGAIN: somebody else's wake-up was enough */
     }
 }

@@ -14,10 +14,9 @@
 #define POLL_MAX 64
 
 typedef struct EngineObject {
-    PyObject_HEAD
-    PyObject *base; /* the Engine whose worker this is, or NULL: our own */
-    ro_net *net;
+    PyObject_HEAD ro_net *net;
     ro_port *port;
+    PyObject *base; /* the Engine whose worker this is, or NULL: our own */
     char closed;
 } EngineObject;
 
@@ -60,8 +59,7 @@ static int
 take_header(PyObject *pair, ro_header *header)
 {
     if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
-        PyErr_SetString(PyExc_TypeError,
-                        "headers must be pairs of bytes");
+        PyErr_SetString(PyExc_TypeError, "headers must be pairs of bytes");
         return -1;
     }
     if (slice_of_bytes(PyTuple_GetItem(pair, 0), &header->name) < 0) {
@@ -97,13 +95,12 @@ take_headers(PyObject *headers, request_arguments *arguments)
 
 /* -1 with an exception; drop_arguments is needed in any case. */
 static int
-take_arguments(PyObject *args, PyObject *kwargs,
-               request_arguments *arguments)
+take_arguments(PyObject *args, PyObject *kwargs, request_arguments *arguments)
 {
     static char *names[] = {
-        "method",     "url",     "headers",  "body",        "proxy",
-        "cafile",     "capath",  "connect_ms", "read_ms",   "write_ms",
-        "max_headers", "http2",  "fresh",    "raw",         NULL,
+        "method",      "url",    "headers",    "body",    "proxy",
+        "cafile",      "capath", "connect_ms", "read_ms", "write_ms",
+        "max_headers", "http2",  "fresh",      "raw",     NULL,
     };
     ro_request *request = &arguments->request;
     PyObject *headers = NULL;
@@ -117,11 +114,10 @@ take_arguments(PyObject *args, PyObject *kwargs,
     request->cafile = "";
     request->capath = "";
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "ssOO|$ssslllnppp:submit", names,
-            &request->method, &request->url, &headers, &body,
-            &request->proxy, &request->cafile, &request->capath,
-            &request->connect_ms, &request->read_ms, &request->write_ms,
-            &max_headers, &http2, &fresh, &raw)) {
+            args, kwargs, "ssOO|$ssslllnppp:submit", names, &request->method,
+            &request->url, &headers, &body, &request->proxy, &request->cafile,
+            &request->capath, &request->connect_ms, &request->read_ms,
+            &request->write_ms, &max_headers, &http2, &fresh, &raw)) {
         return -1;
     }
     if (max_headers < 0 || request->connect_ms < 0 || request->read_ms < 0
@@ -256,11 +252,11 @@ engine_stats(PyObject *self, PyObject *Py_UNUSED(ignored))
     ro_net_stats stats;
 
     ro_net_get_stats(engine_of(self)->net, &stats);
-    return Py_BuildValue(
-        "{sKsKsKsK}", "transfers", (unsigned long long)stats.transfers,
-        "connections", (unsigned long long)stats.connections, "bytes_in",
-        (unsigned long long)stats.bytes_in, "active",
-        (unsigned long long)stats.active);
+    return Py_BuildValue("{sKsKsKsK}", "transfers",
+                         (unsigned long long)stats.transfers, "connections",
+                         (unsigned long long)stats.connections, "bytes_in",
+                         (unsigned long long)stats.bytes_in, "active",
+                         (unsigned long long)stats.active);
 }
 
 PyDoc_STRVAR(engine_close_doc,
@@ -286,9 +282,9 @@ engine_close(PyObject *self, PyObject *args)
     engine->closed = 1;
     if (engine->base == NULL) {
         /* the worker may be inside a TLS step */
-        Py_BEGIN_ALLOW_THREADS
+        PyThreadState *released = PyEval_SaveThread();
         ended = ro_net_shut_down(engine->net, wait_ms);
-        Py_END_ALLOW_THREADS
+        PyEval_RestoreThread(released);
     }
     return PyBool_FromLong(ended);
 }

@@ -5,9 +5,8 @@
 #include "core/alloc.h"
 
 typedef struct TransferObject {
-    PyObject_HEAD
+    PyObject_HEAD ro_flow *flow;
     PyObject *engine;
-    ro_flow *flow;
 } TransferObject;
 
 static PyObject *
@@ -33,11 +32,9 @@ headers_of(const ro_head *head)
         return NULL;
     }
     for (size_t i = 0; i < head->n_headers; i++) {
-        PyObject *pair = Py_BuildValue(
-            "(NN)", bytes_of(head->headers[i].name),
-            bytes_of(head->headers[i].value));
-        if (pair == NULL
-            || PyList_SetItem(list, (Py_ssize_t)i, pair) < 0) {
+        PyObject *pair = Py_BuildValue("(NN)", bytes_of(head->headers[i].name),
+                                       bytes_of(head->headers[i].value));
+        if (pair == NULL || PyList_SetItem(list, (Py_ssize_t)i, pair) < 0) {
             Py_DECREF(list);
             return NULL;
         }
@@ -86,8 +83,8 @@ transfer_read(PyObject *self, PyObject *Py_UNUSED(ignored))
     ro_net_code code = RO_NET_OK;
     PyObject *result = NULL;
 
-    switch (ro_flow_read(((TransferObject *)self)->flow, &bytes, &len,
-                         &code)) {
+    switch (
+        ro_flow_read(((TransferObject *)self)->flow, &bytes, &len, &code)) {
     case RO_FLOW_WAITS:
         Py_RETURN_NONE;
     case RO_FLOW_READY:

@@ -38,7 +38,7 @@ struct server {
     atomic_uint n_requests; /* complete ones, counted by server_read */
     atomic_bool stopping;
     pthread_mutex_t lock;
-    char seen[4096];        /* lock: how the last request began */
+    char seen[4096]; /* lock: how the last request began */
     struct server_connection connections[SERVER_MAX_CONNECTIONS];
 };
 
@@ -94,8 +94,7 @@ server_start(server_handler handler)
         || listen(server->listener, 128) != 0
         || getsockname(server->listener, (struct sockaddr *)&address, &len)
                != 0
-        || pthread_create(&server->thread, NULL, server_accept, server)
-               != 0) {
+        || pthread_create(&server->thread, NULL, server_accept, server) != 0) {
         abort();
     }
     server->port = ntohs(address.sin_port);

@@ -190,8 +190,8 @@ fetch_with(ro_net *net, const ro_request *request, struct answer *answer)
 }
 
 static ro_net_code
-fetch(ro_net *net, struct server *server, const char *method,
-      const char *body, struct answer *answer)
+fetch(ro_net *net, struct server *server, const char *method, const char *body,
+      struct answer *answer)
 {
     char url[128];
     ro_request request = request_of(method, url_of(server, url, "/x"), body);
@@ -256,8 +256,8 @@ test_plain(void)
         {ro_slice_str("Content-Length"), ro_slice_str("4")},
         {ro_slice_str("Content-Type"), ro_slice_str("text/x")},
     };
-    ro_request request = request_of(
-        "POST", url_of(server, url, "/a/../b?c=%20d#e"), "body");
+    ro_request request
+        = request_of("POST", url_of(server, url, "/a/../b?c=%20d#e"), "body");
     request.headers = headers;
     request.n_headers = sizeof(headers) / sizeof(headers[0]);
     answer_reset(&answer);
@@ -292,22 +292,37 @@ test_refused(void)
     ro_net *net = ro_net_new();
     struct answer answer;
     static const char *const urls[] = {
-        "", "http://", "ftp://h/", "http://u@h/", "http://u:p@h/",
-        "http://h:0/", "http://h:99999/", "http://h/a b", "http://h/\n",
-        "file:///etc/passwd", "//h/", "h",
+        "",
+        "http://",
+        "ftp://h/",
+        "http://u@h/",
+        "http://u:p@h/",
+        "http://h:0/",
+        "http://h:99999/",
+        "http://h/a b",
+        "http://h/\n",
+        "file:///etc/passwd",
+        "//h/",
+        "h",
     };
     static const char *const proxies[] = {
-        "socks5://h:1", "socks5h://h", "h:1", "http://", "http://h:0",
-        "http://u%0a@h:1",
+        "socks5://h:1", "socks5h://h", "h:1",
+        "http://",      "http://h:0",  "http://u%0a@h:1",
     };
     static const struct {
         const char *name;
         const char *value;
         size_t len;
     } headers[] = {
-        {"X", "a\r\nY: b", 7}, {"X", "a\nb", 3}, {"X", "a\0b", 3},
-        {"X:", "a", 1}, {"X Y", "a", 1}, {"", "a", 1}, {"X", "\r", 1},
-        {"X", "  ", 2}, {"Content-Length", "5", 1},
+        {"X", "a\r\nY: b", 7},
+        {"X", "a\nb", 3},
+        {"X", "a\0b", 3},
+        {"X:", "a", 1},
+        {"X Y", "a", 1},
+        {"", "a", 1},
+        {"X", "\r", 1},
+        {"X", "  ", 2},
+        {"Content-Length", "5", 1},
         {"Transfer-Encoding", "chunked", 7},
     };
 
@@ -427,8 +442,8 @@ test_heads(void)
         {"HTTP/1.1 200 OK\r\nA: 1", RO_NET_RECEIVE, NULL, NULL},
         {"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nabc",
          RO_NET_ENCODING, NULL, NULL},
-        {"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\n\r\nabc",
-         RO_NET_OK, "Content-Encoding=identity\n", "abc"},
+        {"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\n\r\nabc", RO_NET_OK,
+         "Content-Encoding=identity\n", "abc"},
         {"HTTP/1.1 204 None\r\n\r\n", RO_NET_OK, "", ""},
         {"HTTP/1.1 302 Found\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n",
          RO_NET_OK, "Location=/y\nContent-Length=0\n", ""},
@@ -500,12 +515,13 @@ test_header_bounds(void)
 
 /* ---- content codings ---- */
 
-#define CODED(coding, bytes)                                                \
+#define CODED(coding, bytes)                                                  \
     "HTTP/1.1 200 OK\r\nContent-Encoding: " coding "\r\n\r\n" bytes
 
 /* "hello" */
-#define GZIP                                                                \
-    "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xcb\x48\xcd\xc9\xc9\x07\x00\x86"    \
+#define GZIP                                                                  \
+    "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xcb\x48\xcd\xc9\xc9\x07\x00"    \
+    "\x86"                                                                    \
     "\xa6\x10\x36\x05\x00\x00\x00"
 #define DEFLATE "\x78\x9c\xcb\x48\xcd\xc9\xc9\x07\x00\x06\x2c\x02\x15"
 #define BR "\x0b\x02\x80hello\x03"
@@ -544,8 +560,8 @@ test_codings(void)
     char line[64];
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        ro_header header = {ro_slice_str("Accept-Encoding"),
-                            ro_slice_str(cases[i].accept)};
+        ro_header header
+            = {ro_slice_str("Accept-Encoding"), ro_slice_str(cases[i].accept)};
         ro_request request = request_of("GET", url_of(server, url, "/"), NULL);
         request.headers = &header;
         request.n_headers = 1;
@@ -618,8 +634,7 @@ test_sent_once(void)
         struct server *server = server_start(serve_one_then_drop);
         ro_net *net = ro_net_new();
         CHECK(fetch(net, server, method, bodies[i], &answer) == RO_NET_OK);
-        CHECK(fetch(net, server, method, bodies[i], &answer)
-              == RO_NET_REPLAY);
+        CHECK(fetch(net, server, method, bodies[i], &answer) == RO_NET_REPLAY);
         nap(30);
         CHECK(atomic_load(&server->n_requests) == 2);
         CHECK(ro_net_shut_down(net, 2000));
@@ -640,7 +655,8 @@ test_sent_once(void)
     request.n_headers = 1;
     answer_reset(&answer);
     ro_net_code code = fetch_with(net, &request, &answer);
-    CHECK(code == RO_NET_REPLAY || (code == RO_NET_OK && answer.status == 417));
+    CHECK(code == RO_NET_REPLAY
+          || (code == RO_NET_OK && answer.status == 417));
     CHECK(atomic_load(&server->n_requests) == 1);
     CHECK(ro_net_shut_down(net, 2000));
     ro_net_free(net);
@@ -791,8 +807,7 @@ test_drain(void)
     ro_transfer *transfers[2];
     for (int i = 0; i < 2; i++) {
         answer_reset(&waiting[i]);
-        CHECK(submit(net, &request, &waiting[i], &transfers[i])
-              == RO_NET_OK);
+        CHECK(submit(net, &request, &waiting[i], &transfers[i]) == RO_NET_OK);
         if (i == 0) {
             ro_transfer_cancel(transfers[i]);
             CHECK(answer_await(&waiting[i], &waiting[i].done));
@@ -913,8 +928,7 @@ test_cancel(void)
         ro_transfer *transfers[2];
         for (int k = 0; k < 2; k++) {
             answer_reset(&pair[k]);
-            CHECK(submit(net, &request, &pair[k], &transfers[k])
-                  == RO_NET_OK);
+            CHECK(submit(net, &request, &pair[k], &transfers[k]) == RO_NET_OK);
         }
         if (i % 8 != 0) {
             struct timespec time = {0, (long)(i % 80) * 100000};
@@ -979,8 +993,7 @@ test_stuck_resolver(void)
     for (int i = 0; i < 3; i++) {
         request.connect_ms = i == 1 ? 100 : 5000;
         answer_reset(&answers[i]);
-        CHECK(submit(net, &request, &answers[i], &transfers[i])
-              == RO_NET_OK);
+        CHECK(submit(net, &request, &answers[i], &transfers[i]) == RO_NET_OK);
     }
     while (atomic_load(&resolver_calls) == 0
            && ro_net_now_ms() - start < 2000) {
@@ -1039,8 +1052,8 @@ test_warm(void)
             {ro_slice_str("A"), ro_slice_str("late")},
             {ro_slice_str("Content-Length"), ro_slice_str("4")},
         };
-        ro_request expected = request_of(
-            "POST", url_of(server, url, "/w"), "");
+        ro_request expected
+            = request_of("POST", url_of(server, url, "/w"), "");
         atomic_store(&warm_close, round == 1);
         atomic_store(&warm_bytes_early, 0);
         ro_net_warm(net, &expected, 4, round == 3 ? 60 : 2000);
@@ -1048,16 +1061,16 @@ test_warm(void)
         CHECK(atomic_load(&warm_bytes_early) == 0);
         CHECK(atomic_load(&server->n_connections) == 1);
         CHECK(atomic_load(&server->n_requests) == 0);
-        ro_request request = request_of(
-            "POST", url, round == 2 ? "other" : "four");
+        ro_request request
+            = request_of("POST", url, round == 2 ? "other" : "four");
         request.headers = headers;
         request.n_headers = round == 2 ? 1 : 2;
         answer_reset(&answer);
         CHECK(fetch_with(net, &request, &answer) == RO_NET_OK);
         CHECK(answer.body_len == 2);
         CHECK(server_saw(server, "A: late\r\n"));
-        CHECK(server_saw(server, round == 2 ? "\r\n\r\nother"
-                                            : "\r\n\r\nfour"));
+        CHECK(
+            server_saw(server, round == 2 ? "\r\n\r\nother" : "\r\n\r\nfour"));
         CHECK(atomic_load(&server->n_requests) == 1);
         CHECK(atomic_load(&server->n_connections) == (round == 0 ? 1 : 2));
         CHECK(fetch(net, server, "GET", NULL, &answer) == RO_NET_OK);
@@ -1169,13 +1182,11 @@ test_shut_down(void)
 
     for (int i = 0; i < 10; i++) {
         answer_reset(&answers[i]);
-        CHECK(submit(net, &request, &answers[i], &transfers[i])
-              == RO_NET_OK);
+        CHECK(submit(net, &request, &answers[i], &transfers[i]) == RO_NET_OK);
     }
     CHECK(ro_net_shut_down(net, 2000));
     for (int i = 0; i < 10; i++) {
-        CHECK(answers[i].n_done == 1
-              && answers[i].code == RO_NET_SHUT_DOWN);
+        CHECK(answers[i].n_done == 1 && answers[i].code == RO_NET_SHUT_DOWN);
         ro_transfer_cancel(transfers[i]);
         ro_transfer_resume(transfers[i]);
         ro_transfer_release(transfers[i]);
@@ -1291,7 +1302,7 @@ test_memory(void)
 int
 main(void)
 {
-    signal(SIGPIPE, SIG_IGN); /* the test's own server */
+    signal(SIGPIPE, SIG_IGN);     /* the test's own server */
     ro_net *first = ro_net_new(); /* what libcurl opens once */
     CHECK(ro_net_shut_down(first, 2000));
     ro_net_free(first);

@@ -193,8 +193,7 @@ test_releases(struct server *server)
 
     for (int i = 0; i < 200; i++) {
         ro_port *port = ro_port_new(net);
-        CHECK(submit(port, server, i % 2 ? "/hang" : "/", &flow)
-              == RO_NET_OK);
+        CHECK(submit(port, server, i % 2 ? "/hang" : "/", &flow) == RO_NET_OK);
         if (i % 5 != 0) {
             struct timespec pause = {0, (long)(i % 50) * 50000};
             nanosleep(&pause, NULL);

@@ -4,7 +4,10 @@
  * loosely than a proxy in between, is refused: two lengths, a transfer
  * coding that is not chunked, a folded framing field.
  */
-#include "net/internal.h"
+#include "net/head.h"
+
+#include <curl/curl.h>
+#include <strings.h>
 
 #include "core/alloc.h"
 
@@ -14,6 +17,29 @@ typedef struct ro_field_at {
     size_t value;
     size_t value_len;
 } ro_field_at;
+
+bool
+ro_is_token(ro_slice text)
+{
+    static const char others[] = "!#$%&'*+-.^_`|~";
+
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
+                     || (c >= '0' && c <= '9');
+        if (!plain && (c == '\0' || strchr(others, c) == NULL)) {
+            return false;
+        }
+    }
+    return text.len > 0;
+}
+
+bool
+ro_name_is(ro_slice name, const char *lower)
+{
+    return strlen(lower) == name.len
+           && strncasecmp(name.ptr, lower, name.len) == 0;
+}
 
 static bool
 is_space(char c)
@@ -103,8 +129,8 @@ new_field(ro_head_reader *head)
 {
     if (head->n_fields == head->cap_fields) {
         size_t cap = head->cap_fields ? head->cap_fields * 2 : 16;
-        ro_field_at *fields = ro_realloc(head->fields_at,
-                                         cap * sizeof(*fields));
+        ro_field_at *fields
+            = ro_realloc(head->fields_at, cap * sizeof(*fields));
         if (fields == NULL) {
             return NULL;
         }
@@ -130,8 +156,8 @@ read_fold(ro_head_reader *head, ro_slice line)
         return RO_NET_PROTOCOL;
     }
     ro_field_at *field = &head->fields_at[head->n_fields - 1];
-    ro_slice name = ro_slice_of(head->text.data + field->name,
-                                field->name_len);
+    ro_slice name
+        = ro_slice_of(head->text.data + field->name, field->name_len);
     if (is_framing(name)) {
         return RO_NET_PROTOCOL;
     }
@@ -156,8 +182,7 @@ read_field(ro_head_reader *head, ro_slice line)
     }
     size_t name_len = (size_t)(colon - line.ptr);
     ro_slice name = ro_slice_of(line.ptr, name_len);
-    ro_slice value = trim(
-        ro_slice_of(colon + 1, line.len - name_len - 1));
+    ro_slice value = trim(ro_slice_of(colon + 1, line.len - name_len - 1));
     if (!ro_is_token(name) || memchr(value.ptr, '\r', value.len) != NULL
         || memchr(value.ptr, '\0', value.len) != NULL) {
         return RO_NET_PROTOCOL;
@@ -189,10 +214,10 @@ complete(ro_head_reader *head)
     }
     for (size_t i = 0; i < head->n_fields; i++) {
         const ro_field_at *at = &head->fields_at[i];
-        head->fields[i].name = ro_slice_of(head->text.data + at->name,
-                                           at->name_len);
-        head->fields[i].value = ro_slice_of(head->text.data + at->value,
-                                            at->value_len);
+        head->fields[i].name
+            = ro_slice_of(head->text.data + at->name, at->name_len);
+        head->fields[i].value
+            = ro_slice_of(head->text.data + at->value, at->value_len);
     }
     head->complete = true;
     return RO_NET_OK;
@@ -285,9 +310,9 @@ coding_of(ro_slice name)
         const char *name;
         unsigned coding;
     } codings[] = {
-        {"gzip", RO_CODING_GZIP}, {"x-gzip", RO_CODING_GZIP},
+        {"gzip", RO_CODING_GZIP},       {"x-gzip", RO_CODING_GZIP},
         {"deflate", RO_CODING_DEFLATE}, {"br", RO_CODING_BR},
-        {"zstd", RO_CODING_ZSTD}, {"*", RO_CODING_ANY},
+        {"zstd", RO_CODING_ZSTD},       {"*", RO_CODING_ANY},
     };
 
     for (size_t i = 0; i < sizeof(codings) / sizeof(codings[0]); i++) {
@@ -324,15 +349,13 @@ ro_codings_of(ro_slice accept)
 
     while (next_element(&accept, &element)) {
         ro_slice name = element;
-        const char *semicolon = element.len > 0
-                                    ? memchr(element.ptr, ';', element.len)
-                                    : NULL;
+        const char *semicolon
+            = element.len > 0 ? memchr(element.ptr, ';', element.len) : NULL;
         bool no = false;
         if (semicolon != NULL) {
             size_t len = (size_t)(semicolon - element.ptr);
             name = trim(ro_slice_of(element.ptr, len));
-            no = is_refused(
-                ro_slice_of(semicolon + 1, element.len - len - 1));
+            no = is_refused(ro_slice_of(semicolon + 1, element.len - len - 1));
         }
         if (!no) {
             codings |= coding_of(name);
