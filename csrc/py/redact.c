@@ -118,7 +118,7 @@ redactor_dealloc(PyObject *self)
 
 PyDoc_STRVAR(
     redactor_redact_doc,
-    "redact(value, /, *, shapes=True, attested=False)\n"
+    "redact($self, value, /, *, shapes=True, attested=False)\n"
     "--\n\n"
     "One strict JSON value (bytes) with every secret inside its strings and\n"
     "keys replaced by <redacted-secret>, and what looks like a credential\n"

@@ -93,7 +93,7 @@ static const struct {
      RO_HINTS_DUPLICATE_KEY},
     {"{\"inputSchema\":{\"type\":1,\"typ\\u0065\":2},\"annotations\":"
      "{\"readOnlyHint\":true}}",
-     RO_HINTS_DUPLICATE_KEY},
+     RO_HINTS_READ_ONLY},
     {"{\"annotations\":{\"readOnlyHint\":true},\"annotations\":"
      "{\"readOnlyHint\":true}}",
      RO_HINTS_ANNOTATIONS_DUPLICATED},
