@@ -1,0 +1,238 @@
+"""Modules that one call imports and never uses, kept out of this process.
+
+DCode's stack imports far more than a read-only call runs: a tracing client although tracing is off
+(the contract, section 8), the server half of the MCP SDK, a second HTTP client, a command line.
+`install` puts one finder in front of the others, before the stack is imported. It answers for the
+modules of two tables and for nothing else; no attribute of any loaded module is touched.
+
+- `ABSENT`: optional parts whose importer says itself what happens when they are not installed.
+- `STAND_INS`: modules of which only names are needed, for annotations and `isinstance`. A stand-in
+  has the names of the table and does nothing; whatever else is asked of it raises `StandInUsed`
+  and is remembered, so that the command can end as `runtime_failure`, even if a library swallows
+  the exception.
+
+All of it holds for `VERIFIED` alone. With any other version of one of these packages `install`
+does nothing at all, and the call is as slow, and as right, as the plain stack.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import types
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PLAIN_VARIABLE = "DEEPAGENTS_RO_PLAIN_IMPORTS"
+
+# Package (as it is imported), and the one version that the tables below were verified with.
+VERIFIED = {
+    "deepagents_code": "0.1.55",
+    "filelock": "3.29.7",
+    "filetype": "1.2.0",
+    "httpx": "0.28.1",
+    "jsonpatch": "1.48",
+    "langchain_core": "1.8.3",
+    "langchain_mcp_adapters": "0.3.2",
+    "langgraph": "1.2.24",
+    "langsmith": "0.15.1",
+    "mcp": "1.30.0",
+    "pydantic": "2.13.5",
+    "requests": "2.34.2",
+    "tenacity": "9.1.4",
+}
+
+# Imported within `try ... except ImportError` by the packages themselves.
+ABSENT = frozenset(
+    {
+        "filelock._async_read_write",  # locks in SQLite; DCode uses FileLock
+        "httpx._main",  # httpx's command line, with click, pygments and rich
+        "langgraph",  # a kind of answer that only the adapter's interceptors give
+    }
+)
+
+
+class StandInUsed(RuntimeError):
+    """Something asked more of a stand-in than is known to be needed."""
+
+
+_used: list[str] = []
+
+
+def refuse(what: str) -> NoReturn:
+    """Remember that `what` was used, and raise."""
+    _used.append(what)
+    raise StandInUsed(f"{what} is a stand-in (see {__name__}); {PLAIN_VARIABLE}=1 loads the module")
+
+
+def used() -> list[str]:
+    """What was asked of stand-ins that they do not have; empty when all is well."""
+    return list(_used)
+
+
+def is_special(name: str) -> bool:
+    """Whether `name` is looked up by the interpreter and by introspection, on anything."""
+    return name.startswith("__") and name.endswith("__")
+
+
+class Name(type):
+    """A class of which only the name is needed: for annotations, `isinstance` and `except`."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> Name:
+        if any(isinstance(base, Name) for base in bases):
+            refuse(f"a base class of {name}")
+        return super().__new__(mcs, name, bases, members)
+
+    def __call__(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
+        refuse(cls.__name__)
+
+    def __getattr__(cls, name: str) -> NoReturn:
+        if is_special(name):
+            raise AttributeError(name)
+        refuse(f"{cls.__name__}.{name}")
+
+
+class StandIn(types.ModuleType):
+    """A module with the names that it was given; every other name is refused."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        where = f"{self.__name__}.{name}"
+        if is_special(name) or where in STAND_INS:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        refuse(where)
+
+
+def names(*classes: str, errors: Sequence[str] = ()) -> dict[str, Any]:
+    """Members of a stand-in: classes, and classes of exceptions."""
+    members: dict[str, Any] = {name: Name(name, (), {}) for name in classes}
+    members.update((name, Name(name, (Exception,), {})) for name in errors)
+    return members
+
+
+def tracing_is_enabled(_context: dict[str, Any] | None = None) -> bool:
+    """langsmith's switch: off."""
+    return False
+
+
+def get_tracing_context(_context: Any = None) -> dict[str, Any]:
+    """langsmith's tracing context where nothing was ever traced: a new dict at each call."""
+    return dict.fromkeys(TRACING_KEYS)
+
+
+def set_tracing_context(context: dict[str, Any] | None = None) -> None:
+    """Clear the tracing context, which is all that langchain-core does while nothing is traced."""
+    if any(value is not None for value in (context or {}).values()):
+        refuse("langsmith.run_helpers._set_tracing_context")
+
+
+TRACING_KEYS = (
+    "parent",
+    "project_name",
+    "address",
+    "tags",
+    "metadata",
+    "enabled",
+    "client",
+    "replicas",
+    "distributed_parent_id",
+)
+
+STAND_INS: dict[str, dict[str, Any]] = {
+    "langsmith": {
+        **names("Client"),
+        # langchain-core asks once which generation of pydantic its runs are made with.
+        "RunTree": Name("RunTree", (), {"model_dump": None}),
+        "get_tracing_context": get_tracing_context,
+    },
+    "langsmith.address": {},
+    "langsmith.run_helpers": {
+        "get_tracing_context": get_tracing_context,
+        "_set_tracing_context": set_tracing_context,
+    },
+    "langsmith.run_trees": {"_CLIENT": None},
+    "langsmith.utils": {
+        "tracing_is_enabled": tracing_is_enabled,
+        **names(errors=["LangSmithError"]),
+    },
+    "mcp.server": {},
+    "mcp.server.fastmcp": {},
+    "mcp.server.fastmcp.tools": names("Tool"),
+    "mcp.server.fastmcp.utilities": {},
+    "mcp.server.fastmcp.utilities.func_metadata": names("ArgModelBase", "FuncMetadata"),
+    "mcp.server.session": names("ServerSession"),
+    "mcp.server.stdio": names("stdio_server"),
+    "requests": names("Response", errors=["HTTPError"]),
+    "pydantic.v1": names(
+        "BaseModel", "Field", "create_model", "validate_arguments", errors=["ValidationError"]
+    ),
+    "filetype": {},
+    "jsonpatch": {},
+    "tenacity": names(
+        "Retrying", "retry_if_exception_type", "stop_after_attempt", "wait_exponential_jitter"
+    ),
+}
+# Whatever lies below one of these and is not in the table is refused.
+ROOTS = tuple(name for name in STAND_INS if name.rpartition(".")[0] not in STAND_INS)
+
+
+class Finder:
+    """A finder and loader of the two tables' modules; everything else is the other finders'."""
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self._below = tuple(f"{root}." for root in roots)
+        self._roots = frozenset(roots)
+
+    def find_spec(
+        self, name: str, _path: Any = None, _target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a stand-in.
+
+        Raises:
+            ModuleNotFoundError: an optional part that this process has not.
+            StandInUsed: a module of a replaced package that nobody is known to need.
+        """
+        if name in ABSENT:
+            raise ModuleNotFoundError(f"{name} is left out by {__name__}", name=name)
+        if name not in self._roots and not name.startswith(self._below):
+            return None
+        if name not in STAND_INS:
+            refuse(name)
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> StandIn:
+        """A new stand-in."""
+        return StandIn(spec.name)
+
+    def exec_module(self, module: StandIn) -> None:
+        """Give a stand-in its names."""
+        module.__dict__.update(STAND_INS[module.__name__])
+
+
+def is_verified(package: str) -> bool:
+    """Whether exactly the verified version of `package` would be imported."""
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        return False
+    place = next(iter(spec.submodule_search_locations or ()), spec.origin)
+    if not place:
+        return False
+    root = os.path.dirname(place)
+    return os.path.isdir(os.path.join(root, f"{package}-{VERIFIED[package]}.dist-info"))
+
+
+def install() -> bool:
+    """Put the finder in front, before the stack is imported; whether it was.
+
+    Roots that are loaded already stay what they are. Nothing happens with `PLAIN_VARIABLE` in the
+    environment or with a version that was not verified.
+    """
+    if any(isinstance(finder, Finder) for finder in sys.meta_path):
+        return True
+    if os.environ.get(PLAIN_VARIABLE) or not all(map(is_verified, VERIFIED)):
+        return False
+    sys.meta_path.insert(0, Finder([root for root in ROOTS if root not in sys.modules]))
+    return True
