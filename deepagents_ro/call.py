@@ -11,7 +11,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from deepagents_ro import _mcpro, host
+from deepagents_ro import _mcpro, host, startup
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -40,13 +40,16 @@ def run(
     command: Command, arguments: bytes, guard: _mcpro.Guard, *, managed: bool
 ) -> tuple[int, bytes]:
     """Make the call; returns the exit status and the envelope without its newline."""
+    code, document = "ok", b""
     try:
         document = attempt(command, arguments, guard, managed=managed)
     except Denied as denied:
         code = denied.code
     except host.HostError:
         code = "runtime_failure"
-    else:
+    if startup.used() and code != "timeout":
+        code = "runtime_failure"  # whoever asked may have swallowed the exception
+    if code == "ok":
         return 0, document
     return _mcpro.envelope_exit(code), _mcpro.envelope_error(code)
 
@@ -55,10 +58,13 @@ def attempt(
     command: Command, arguments: bytes, guard: _mcpro.Guard, *, managed: bool
 ) -> bytes:
     """The success envelope, or `Denied`."""
+    if managed:
+        host.check_managed_runtime()
     host.load_environment()
     plan = host.make_plan(command, managed=managed)
     if plan is None or not plan.owners:
         raise Denied(missing_code(command.tool))
+    startup.install()
     call = _mcpro.Call(command.tool)
     guard.set_exit_hook(call.exit_hook())
     open_early(plan, call)
