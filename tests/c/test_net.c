@@ -964,7 +964,7 @@ static atomic_bool resolver_stuck;
 static atomic_uint resolver_calls;
 
 /* Takes the place of the C library's for this program and libcurl. */
-int
+__attribute__((visibility("default"))) int
 getaddrinfo(const char *restrict node, const char *restrict service,
             const struct addrinfo *restrict hints,
             struct addrinfo **restrict result)
