@@ -136,6 +136,9 @@ def load_environment() -> None:
             os.environ[DEBUG_VARIABLE] = debug
     for name in TRACING_SWITCHES:
         os.environ[name] = "false"
+    # Plugins of pydantic are code of other packages, telemetry among it; finding them means to read
+    # the metadata of everything that is installed.
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     os.environ.pop("SSLKEYLOGFILE", None)
     logging.disable(logging.CRITICAL)
 

@@ -101,6 +101,26 @@ class TestBudget:
         for gone in ("langsmith", "mcp.server.fastmcp", "requests", "rich", "pydantic.v1"):
             assert gone in modules, "this test no longer sees what the others forbid"
 
+    def test_plugins_of_pydantic_are_not_looked_for(self, tmp_path: Path) -> None:
+        (tmp_path / "spy.py").touch()
+        information = tmp_path / "spy-1.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: spy\nVersion: 1\n")
+        (information / "entry_points.txt").write_text("[pydantic]\nspy = spy:nothing\n")
+        code = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from deepagents_ro import host
+host.prepare_package()
+host.load_environment()
+if sys.argv[2] == "with":
+    del os.environ["PYDANTIC_DISABLE_PLUGINS"]
+import mcp.types
+print("spy" in sys.modules)
+"""
+        assert python(code, str(tmp_path), "without") == "False\n"
+        assert python(code, str(tmp_path), "with") == "True\n"
+
 
 def is_in(module: str, package: str) -> bool:
     """Whether `module` is `package` or lies in it."""
