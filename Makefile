@@ -4,7 +4,9 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
-LOCKS := requirements/dcode-0.1.55.txt requirements/dev.txt
+DCODE ?= 0.1.55
+OTHER_DCODES := 0.1.56 0.1.57
+LOCKS := requirements/dcode-$(DCODE).txt requirements/dev.txt
 C_SOURCES := $(wildcard csrc/*/*.c csrc/*/*.h)
 PY_SOURCES := $(shell find deepagents_ro -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -path '*/skills/*' -type f)
 SECONDS ?= 60
@@ -13,7 +15,7 @@ PYTEST_ARGS ?= -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test ctest bench fuzz sanitize lint format lock clean
+.PHONY: help setup demo test versions ctest bench fuzz sanitize lint format lock clean
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +30,17 @@ demo: setup ## One real call on a real TLS server, and one denied.
 test: setup ## C tests, then all Python and end-to-end tests (PYTEST_ARGS=...).
 	@scripts/ctest.sh plain
 	@$(PY) -I -m pytest $(PYTEST_ARGS)
+
+# What a version can change: how the command is found, what DCode loads, how it wraps.
+VERSION_TESTS ?= tests/e2e/test_success.py tests/e2e/test_command.py tests/e2e/test_resolution.py \
+    tests/e2e/test_sources.py tests/e2e/test_hints.py tests/e2e/test_audit.py tests/test_managed.py
+
+versions: ## The end-to-end tests on the other supported DCodes (VERSION_TESTS=tests/e2e for all).
+	@for version in $(OTHER_DCODES); do \
+	    echo "deepagents-code $$version"; \
+	    $(MAKE) --no-print-directory VENV=.venv-$$version DCODE=$$version setup || exit 1; \
+	    .venv-$$version/bin/python -I -m pytest $(PYTEST_ARGS) $(VERSION_TESTS) || exit 1; \
+	done
 
 ctest: ## C tests: plain, under ASan and UBSan, under TSan (VARIANTS=...).
 	@scripts/system_packages.sh
@@ -52,13 +65,13 @@ format: $(VENV)/.requirements ## Lays the sources out.
 	@$(VENV)/bin/ruff format --no-cache --quiet deepagents_ro tests bench scripts setup.py
 
 lock: ## Resolve the requirements again. Needs uv.
-	@for name in dcode-0.1.55 dev; do \
+	@for name in dcode-$(DCODE) $(OTHER_DCODES:%=dcode-%) dev; do \
 	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	        --no-annotate requirements/$$name.in -o requirements/$$name.txt || exit 1; \
 	done
 
 clean: ## Everything that was made.
-	@rm -rf $(VENV) build dist fuzz/work *.egg-info
+	@rm -rf $(VENV) $(OTHER_DCODES:%=.venv-%) build dist fuzz/work *.egg-info
 	@find . -name __pycache__ -not -path './.git/*' -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
