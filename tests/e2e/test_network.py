@@ -417,3 +417,33 @@ def test_an_untrusted_project_gets_no_early_connection(dcode: Dcode, raw: Make) 
     dcode.serve_project(raw=server)
     dcode.run("raw_look").expect("tool_not_found")
     assert not server.connections
+
+
+@pytest.mark.parametrize("scheme", ["file", "ftp", "gopher", "dict", "telnet", "smb"])
+def test_other_schemes_are_not_spoken(dcode: Dcode, raw: Make, scheme: str) -> None:
+    server = raw(tls=False)
+    secret = dcode.project / "file"
+    secret.write_text("{}")
+    url = secret.as_uri() if scheme == "file" else server.url.replace("http:", f"{scheme}:")
+    dcode.serve(raw=url)
+    dcode.run("raw_look").expect("tool_not_found")
+    assert not server.connections
+
+
+@pytest.mark.parametrize("value", ["a\r\nx-injected: 1", "a\nb", "a\0b", "\u00e9"])
+def test_header_values_inject_nothing(dcode: Dcode, raw: Make, value: str) -> None:
+    server = raw()
+    dcode.serve(raw={"url": server.url, "headers": {"x-value": value}})
+    run = dcode.run("raw_look").clean()
+    if run.exit_code:
+        run.expect("tool_not_found")
+    for request in server.requests:
+        assert request.header("x-injected") is None
+        assert all(b"\n" not in got and b"\0" not in got for _, got in request.headers)
+
+
+def test_a_fragment_is_not_sent(dcode: Dcode, raw: Make) -> None:
+    server = raw()
+    dcode.serve(raw=server.url + "?q=1#part")
+    dcode.run("raw_look").expect_ok("raw_look")
+    assert {request.target for request in server.requests} == {"/mcp?q=1"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -276,3 +277,49 @@ def test_children_and_libraries_that_write_are_not_heard(
     run = dcode.run("raw_look", env={"PYTHONPATH": str(tmp_path)})
     run.expect_ok("raw_look")
     assert b"noise" not in run.stdout
+
+
+def test_signals_at_any_moment(dcode: Dcode, raw: Make) -> None:
+    """Before the first line of the command a signal just ends it; then, one envelope."""
+    dcode.serve(raw=raw(handlers={"tools/call": slow_answer(0.2)}))
+    outcomes = set()
+    for step in range(12):
+        running = dcode.start("raw_look")
+        time.sleep(0.02 + step * 0.1)
+        with contextlib.suppress(ProcessLookupError):  # it was done
+            os.kill(running.pid, SIGNALS[step % 3])
+        run = running.finish(10).clean()
+        if run.exit_code == -SIGNALS[step % 3]:
+            assert run.stdout == b""
+            assert step < 3, "the command is up by then"
+            outcomes.add("ended")
+        elif run.exit_code == 0:
+            run.expect_ok("raw_look")
+            outcomes.add("ok")
+        else:
+            run.expect("interrupted")
+            outcomes.add("interrupted")
+    assert "interrupted" in outcomes
+
+
+def test_the_answer_races_the_deadline(dcode: Dcode, raw: Make) -> None:
+    """An answer within milliseconds of the deadline: one whole envelope, either one."""
+    deadline = 2.5
+    started: list[float] = []
+
+    def just_then(request: Request, wire: Wire) -> bytes:
+        offset = (len(started) - 3) * 0.006
+        wire.sleep(max(0.0, started[-1] + deadline + offset - time.monotonic()))
+        return wire.server.default(request, wire)
+
+    server = raw(handlers={"tools/call": just_then}, sessions=True)
+    dcode.serve(raw=server)
+    for _ in range(5):
+        running = dcode.start("raw_look", deadline_ms=int(deadline * 1000))
+        started.append(running.started_at)
+        run = running.finish(10)
+        if run.exit_code == 0:
+            run.expect_ok("raw_look")
+        else:
+            run.expect("timeout")
+    assert server.count("tools/call") <= 5

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from servers.dcode import Dcode, entry
+from servers.dcode import Dcode
 from servers.raw_server import RawServer, Request, Wire, http, result_message
 
 DEAD = "https://127.0.0.1:1/mcp"
@@ -319,32 +319,3 @@ def test_a_server_that_does_not_load(dcode: Dcode, raw: Make, answer: str) -> No
     dcode.serve(raw=url)
     dcode.run("raw_look").expect("tool_not_found").ended_between(0, 5)
     assert server.count("tools/call") == 0
-
-
-def test_both_commands_see_the_same_servers(dcode: Dcode, raw: Make) -> None:
-    """The call reaches exactly what `dcode tools list` shows, source by source."""
-    server = raw()
-    home, project = dcode.home / ".deepagents", dcode.project
-    entries = {
-        "user": (home / ".mcp.json", server.url, []),
-        "project": (project / ".mcp.json", server.url, []),
-        "projectdeep": (project / ".deepagents" / ".mcp.json", server.url, []),
-    }
-    for name, (path, url, _) in entries.items():
-        Dcode.write(path, {name: url, f"{name}env": {"url": url, "headers": {"x": "${RO_X}"}},
-                           f"{name}url": "${RO_URL}"})  # fmt: skip
-    (project / ".env").write_text("RO_X=from-project\n")
-    (home / ".env").write_text(f"RO_URL={server.url}\nRO_X=from-user\n")
-    path = dcode.explicit(explicit=server)
-    wanted = [f"{name}{kind}" for name in entries for kind in ("", "env", "url")] + ["explicit"]
-    for options in ([], ["--trust-project-mcp"], ["--mcp-config", path]):
-        listed = dcode.run(argv=[*options, "tools", "list", "--json"])
-        names = {item["name"] for item in json.loads(listed.stdout)["data"]["tools"]}
-        runs = dcode.run_all([{"tool": f"{name}_look", "options": options} for name in wanted])
-        for name, run in zip(wanted, runs, strict=True):
-            if f"{name}_look" in names:
-                run.expect_ok(f"{name}_look")
-            else:
-                run.expect("tool_not_found")
-    assert entry(server)["url"] == server.url
-    assert b"from-project" in {request.header("x") for request in server.of("tools/call")}

@@ -409,3 +409,85 @@ def test_prompt_failures_in_discovery(dcode: Dcode, raw: Make, phase: str, broke
     run = dcode.run("raw_look").expect("tool_not_found")
     run.prompt_after(server.sent_at[phase])
     assert server.count("tools/call") == 0
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        '{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"n","version":"1"}}',
+        '{"capabilities":{},"serverInfo":{"name":"n","version":"1"}}',
+        '{"protocolVersion":5,"capabilities":{},"serverInfo":{"name":"n","version":"1"}}',
+        "{}",
+        "[]",
+    ],
+)
+def test_initialize_results_that_the_sdk_refuses(dcode: Dcode, raw: Make, result: str) -> None:
+    server = raw(handlers={"initialize": answer(result)})
+    dcode.serve(raw=server)
+    run = dcode.run("raw_look").expect("tool_not_found")
+    run.prompt_after(server.sent_at["initialize"])
+
+
+@pytest.mark.parametrize("broken", ["500", "error", "reset", "html"])
+@pytest.mark.parametrize("phase", ["initialize", "notifications/initialized"])
+def test_the_call_session_does_not_open(dcode: Dcode, raw: Make, phase: str, broken: str) -> None:
+    """The tool was found; its call failed before it was sent."""
+    server = raw(sessions=True)
+    bad: Handle | bytes = {
+        "500": http(500),
+        "error": lambda request, wire: (
+            http(200, error_message(request)) if "id" in request.message else http(400)
+        ),
+        "reset": _reset,
+        "html": http(403, b"<html>", content_type="text/html"),
+    }[broken]
+    server.handlers[phase] = [server.default, bad]
+    dcode.serve(raw=server)
+    run = dcode.run("raw_look").expect("runtime_failure")
+    run.prompt_after(server.sent_at[phase])
+    assert server.count("tools/call") == 0
+
+
+BROKEN_FRAMING = {
+    "two lengths": b"content-length: 5\r\ncontent-length: 7\r\n\r\n{}     ",
+    "negative length": b"content-length: -1\r\n\r\n{}",
+    "no number": b"content-length: many\r\n\r\n{}",
+    "huge length": b"content-length: 99999999999999999999\r\n\r\n{}",
+    "length below zero in hex": b"transfer-encoding: chunked\r\n\r\n-1\r\n{}\r\n",
+    "huge chunk": b"transfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n{}\r\n",
+    "unknown coding": b"content-encoding: zip\r\ncontent-length: 2\r\n\r\n{}",
+    "broken gzip": b"content-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
+    "cut": b"content-encoding: gzip\r\ncontent-length: 10\r\n\r\n\x1f\x8b\x08\0\0\0\0\0\0\3",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_FRAMING)
+def test_broken_framing(dcode: Dcode, raw: Make, name: str) -> None:
+    def handler(request: Request, wire: Wire) -> None:
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+        wire.send(head + BROKEN_FRAMING[name])
+        wire.finish()
+
+    server = raw(handlers={"tools/call": handler})
+    dcode.serve(raw=server)
+    run = dcode.run("raw_look").expect("runtime_failure", "malformed_result", "result_too_large")
+    run.prompt_after(server.sent_at["tools/call"])
+    one_call(server)
+
+
+@pytest.mark.parametrize(
+    ("block", "code"),
+    [
+        ('{"type":"image","data":"aGk="}', "malformed_result"),
+        ('{"type":"audio","data":"aGk="}', "malformed_result"),
+        ('{"type":"resource_link","name":"n","uri":"::"}', "malformed_result"),
+        ('{"type":"resource_link","uri":"a:b"}', "malformed_result"),
+        ('{"type":"resource","resource":{"uri":"a:b","blob":"aGk="}}', "runtime_failure"),
+        ('{"type":"image","data":"","mimeType":"image/png"}', "runtime_failure"),
+    ],
+)
+def test_blocks_at_the_edge_of_the_adapter(dcode: Dcode, raw: Make, block: str, code: str) -> None:
+    server = raw(result='{"content":[%s]}' % block)
+    dcode.serve(raw=server)
+    dcode.run("raw_look").expect(code)
+    one_call(server)
