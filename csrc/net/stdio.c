@@ -18,7 +18,7 @@
 #include "net/child.h"
 
 /* bytes of lines on their way to the worker before the pump stops reading */
-#define BACKLOG (4u * RO_MAX_STDIO_LINE)
+#define BACKLOG (2u * RO_MAX_STDIO_LINE)
 /* milliseconds between the steps of the child's end */
 #define END_TERM_MS 100
 #define END_KILL_MS 400
@@ -27,10 +27,10 @@
 /* milliseconds between two tries to tell the worker, when out of memory */
 #define RETRY_MS 20
 /* bytes of one read */
-#define CHUNK 65536
+#define CHUNK 16384
 /* reads after the child's exit: more than a pipe holds, whoever still writes
  */
-#define LAST_READS 32
+#define LAST_READS 128
 
 typedef enum ending {
     RUNNING,
@@ -57,9 +57,10 @@ typedef struct ro_stdio {
     ro_buf line;
     ro_buf writing;
     size_t written;
-    bool closed;    /* nothing more is taken from it */
-    bool too_large; /* because a line passed its bound */
-    bool told;      /* the worker knows */
+    bool closed;         /* nothing more is taken from it */
+    bool too_large;      /* because a line passed its bound */
+    bool told;           /* the worker knows */
+    unsigned last_reads; /* after the child's exit */
 } ro_stdio;
 
 typedef struct letter {
@@ -272,12 +273,13 @@ step_end(ro_stdio *stdio, bool now)
 }
 
 /* The child has exited: what it wrote is in the pipe, whoever else holds the
- * other end. */
+ * other end. One read a turn, so that the backlog counts. */
 static void
-child_gone(ro_stdio *stdio)
+step_gone(ro_stdio *stdio)
 {
-    for (int i = 0; i < LAST_READS && !stdio->closed && read_some(stdio);
-         i++) {
+    if (!stdio->closed && stdio->last_reads++ < LAST_READS
+        && read_some(stdio)) {
+        return;
     }
     stop_taking(stdio);
     ro_child_signal(&stdio->child, SIGKILL); /* what it left in its group */
@@ -347,7 +349,7 @@ turn(ro_stdio *stdio)
         stdio->child.out_fd = -1;
     }
     if (!full && has_exited(stdio)) {
-        child_gone(stdio);
+        step_gone(stdio);
     }
     if (stdio->closed && !stdio->told) {
         tell_closed(stdio);

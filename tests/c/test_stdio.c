@@ -386,7 +386,7 @@ test_a_flood_of_blank_lines_is_bounded(void)
     CHECK(reply_has(reply, "error"));
     ro_reply_free(reply);
     CHECK(rig_outcome(&rig) == RO_CODE_RUNTIME_FAILURE);
-    CHECK(most < 100000);
+    CHECK(most < 80000);
     CHECK(rig_close(&rig));
     CHECK(no_children_within(1000));
 }
@@ -530,13 +530,14 @@ test_a_child_that_does_not_read(void)
     for (size_t i = 0; i < 4; i++) {
         tickets[i] = rig_submit(&rig, body);
     }
-    ro_reply *reply = rig_wait(&rig, tickets[3], 2000);
-    CHECK(reply_has(reply, "error")); /* there was no room */
-    ro_reply_free(reply);
-    CHECK(rig_count(&rig, tickets[0]) == 0);
+    int64_t until = ro_net_now_ms() + 2000;
+    while (rig_count(&rig, 0) == 0 && ro_net_now_ms() < until) {
+        (void)poll(NULL, 0, 5);
+    }
+    CHECK(rig_count(&rig, 0) >= 1); /* one had no room */
     ro_session_end(rig.session);
-    for (size_t i = 0; i < 3; i++) {
-        reply = rig_wait(&rig, tickets[i], 2000);
+    for (size_t i = 0; i < 4; i++) {
+        ro_reply *reply = rig_wait(&rig, tickets[i], 2000);
         CHECK(reply_has(reply, "error"));
         ro_reply_free(reply);
     }
