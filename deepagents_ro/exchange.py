@@ -39,6 +39,8 @@ class Exchanges:
         """Set once the wire has settled the outcome of the one call."""
         self.challenged: set[str] = set()
         """Servers whose auth flow gave up: a login is needed."""
+        self.authorizations: dict[str, str | None] = {}
+        """By server, what the last request behind an auth flow carried."""
         self._loop = loop
         self._tickets = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[httpx.Response]] = {}
@@ -99,7 +101,7 @@ class Exchanges:
             server,
             headers=headers,
             timeout=timeout,
-            auth=None if auth is None else TrackedAuth(auth, self),
+            auth=None if auth is None else StoredTokenAuth(auth, self, server),
             transport=SessionTransport(self, start(auth is not None)),
             trust_env=False,
         )
@@ -169,37 +171,49 @@ class SessionTransport(httpx.AsyncBaseTransport):
         self._session.end()
 
 
-class TrackedAuth(httpx.Auth):
-    """DCode's own provider, with its extra requests counted while they run."""
+class StoredTokenAuth(httpx.Auth):
+    """DCode's own provider, held to what one call may do with it.
+
+    The first answer to the session's own request is final: what the provider would do about a
+    challenge (look around on other hosts, register, ask for a login) needs a user. A request to
+    the token endpoint is counted until its tokens are stored. Once the gate is open nothing is
+    renewed, and requests carry what the last one before carried: DCode renews a token 30 s before
+    its end, so one that was good then outlives the deadline.
+    """
 
     requires_response_body = True
 
-    def __init__(self, auth: httpx.Auth, exchanges: Exchanges) -> None:
+    def __init__(self, auth: httpx.Auth, exchanges: Exchanges, server: str) -> None:
         self._auth = auth
         self._exchanges = exchanges
+        self._server = server
 
     async def async_auth_flow(self, request: httpx.Request) -> Any:  # noqa: ANN401
+        held = self._exchanges.authorizations
+        if self._exchanges.call.gate != "closed":
+            authorization = held.get(self._server)
+            if authorization is not None:
+                request.headers["authorization"] = authorization
+            yield request
+            return
         flow = self._auth.async_auth_flow(request)
-        refreshing = False
         try:
             outgoing = await anext(flow)
-            while True:
-                if outgoing is not request and not refreshing:
-                    refreshing = True
+            while outgoing is not request:
+                grant = outgoing.method == "POST"
+                if grant:
                     self._exchanges.refresh_started()
-                elif outgoing is request and refreshing:
-                    refreshing = False
-                    self._exchanges.refresh_ended()
-                response = yield outgoing
-                if self._auth.requires_response_body:
+                try:
+                    response = yield outgoing
                     await response.aread()
-                outgoing = await flow.asend(response)
-        except StopAsyncIteration:
-            return
+                    outgoing = await flow.asend(response)
+                finally:
+                    if grant:
+                        self._exchanges.refresh_ended()
         finally:
             await flow.aclose()
-            if refreshing:
-                self._exchanges.refresh_ended()
+        held[self._server] = request.headers.get("authorization")
+        yield request
 
     def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, Any, None]:
         raise RuntimeError("the sessions are asynchronous")
@@ -239,10 +253,7 @@ class SessionClient(httpx.AsyncClient):
         from mcp.shared._httpx_utils import next_request_within_origin
 
         self._redirects += 1
-        return (
-            self._redirects <= MAX_REDIRECTS
-            and next_request_within_origin(response) is not None
-        )
+        return self._redirects <= MAX_REDIRECTS and next_request_within_origin(response) is not None
 
     def _refuse(self, request: httpx.Request) -> httpx.Response:
         """The answer to a request that failed above the wire."""
