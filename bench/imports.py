@@ -1,12 +1,16 @@
 """The import budget of the call: self time of every module, grouped by package.
 
-    python bench/imports.py [reference|ours] [--top 25] [--modules]
+    python bench/imports.py [budget|reference|ours] [--top 25] [--modules]
+
+`budget`, the default, runs the call twice: with the plain stack (`DEEPAGENTS_RO_PLAIN_IMPORTS=1`)
+and with what `deepagents_ro/startup.py` keeps out of the process, and prints both by package. The
+other two print one command alone.
 
 The figures of `-X importtime`, written by the process itself to a file of its own: our command
 sends descriptor 2 to the null device before anything is imported and leaves without interpreter
 shutdown, so the interpreter's own report is lost. Finding, loading and running each module is
-timed, nested imports subtracted. Prints a table and writes bench/results/imports-NAME.json,
-which lists every module, so that a test can see what came back.
+timed, nested imports subtracted. Stand-ins have no file and are not timed. Prints a table and
+writes bench/results/imports-NAME.json, which lists every module.
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ import threading
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sandbox import Sandbox
 
 
 class Timer:
@@ -97,40 +104,82 @@ def by_package(rows: list[tuple[str, float]]) -> dict[str, tuple[float, int]]:
     return dict(sorted(totals.items(), key=lambda item: -item[1][0]))
 
 
+def record(sandbox: Sandbox, name: str, *, plain: bool = False) -> list[tuple[str, float]]:
+    """Run one command once, timed; the second time, so that the caches are warm."""
+    from sandbox import COMMANDS
+
+    command = COMMANDS[name]
+    script = command[1:] if name == "reference" else command
+    extra = {"DEEPAGENTS_RO_PLAIN_IMPORTS": "1"} if plain else {}
+    sink = sandbox.root / f"imports-{name}-{plain}"
+    for _ in range(2):
+        sink.unlink(missing_ok=True)
+        run = sandbox.run([sys.executable, __file__, "--child", str(sink), *script], extra=extra)
+        if run.data().get("ok") is not True:
+            raise SystemExit(f"the call failed: {run.stdout[:300]!r} {run.stderr[-300:]!r}")
+    return read(sink)
+
+
+def report(name: str, rows: list[tuple[str, float]]) -> dict[str, tuple[float, int]]:
+    """Write one command's figures to a file; returns them by package."""
+    import results
+
+    packages = by_package(rows)
+    total = sum(millis for _name, millis in rows)
+    results.say(f"{name}: {total:.0f} ms in {len(rows)} modules")
+    results.write(
+        f"imports-{name}", {"total_ms": total, "packages": packages, "modules": dict(rows)}
+    )
+    return packages
+
+
+def budget(sandbox: Sandbox, top: int) -> None:
+    """The table of both, the most expensive packages of the plain stack first."""
+    import results
+
+    before = report("plain", record(sandbox, "ours", plain=True))
+    after = report("ours", record(sandbox, "ours"))
+    lines = []
+    for name in [*before, *(name for name in after if name not in before)]:
+        cells = [
+            text
+            for millis, count in (before.get(name, (0.0, 0)), after.get(name, (0.0, 0)))
+            for text in ((f"{millis:.1f}", str(count)) if count else ("-", "-"))
+        ]
+        lines.append([name, *cells])
+    header = ["package", "plain: self ms", "modules", "call: self ms", "modules"]
+    results.table(header, lines[:top])
+    left = lines[top:]
+    if left:
+        results.say(f"and {len(left)} more")
+
+
 def main() -> int:
-    """Run one command once, timed, and print its budget."""
+    """Run one command, or the call both ways, and print the budget."""
     import results
     from sandbox import COMMANDS, Sandbox
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", nargs="?", choices=sorted(COMMANDS), default="ours")
+    parser.add_argument(
+        "command", nargs="?", choices=["budget", *sorted(COMMANDS)], default="budget"
+    )
     parser.add_argument("--top", type=int, default=25)
     parser.add_argument("--modules", action="store_true", help="single modules, not packages")
     options = parser.parse_args()
-    command = COMMANDS[options.command]
-    script = command[1:] if options.command == "reference" else command
     with Sandbox() as sandbox:
         server = sandbox.start("server.py")
         sandbox.configure(server.port)
-        sandbox.run(command)
-        sink = sandbox.root / "imports"
-        run = sandbox.run([sys.executable, __file__, "--child", str(sink), *script])
-        if run.data().get("ok") is not True:
-            raise SystemExit(f"the call failed: {run.stdout[:300]!r} {run.stderr[-300:]!r}")
-        rows = read(sink)
-    packages = by_package(rows)
-    total = sum(millis for _name, millis in rows)
-    results.say(f"{options.command}: {total:.0f} ms in {len(rows)} modules")
+        if options.command == "budget":
+            budget(sandbox, options.top)
+            return 0
+        rows = record(sandbox, options.command)
+    packages = report(options.command, rows)
     if options.modules:
         lines = [[n, f"{ms:.1f}"] for n, ms in sorted(rows, key=lambda row: -row[1])]
         results.table(["module", "self ms"], lines[: options.top])
     else:
         lines = [[n, f"{ms:.1f}", str(count)] for n, (ms, count) in packages.items()]
         results.table(["package", "self ms", "modules"], lines[: options.top])
-    results.write(
-        f"imports-{options.command}",
-        {"total_ms": total, "packages": packages, "modules": dict(rows)},
-    )
     return 0
 
 

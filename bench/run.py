@@ -26,7 +26,7 @@ def main() -> int:
         ("call", ["call_bench.py", "--runs", str(runs)], 60 + 12 * runs),
         ("memory", ["memory_bench.py", "--runs", "1" if options.quick else "3"], 240),
         ("imports of the reference", ["imports.py", "reference", "--top", "15"], 60),
-        ("imports of the call", ["imports.py", "ours", "--top", "15"], 60),
+        ("import budget of the call", ["imports.py", "budget", "--top", "60"], 60),
         ("strict JSON", ["json_bench.py"], 120),
         ("gateway", ["gateway_bench.py"], 120),
     ]
