@@ -19,7 +19,7 @@ from deepagents_ro.patch.install import Install, PatchError, locate
 from . import cases as promises
 from .lab import Lab
 from .report import Proof, Report, Screen
-from .runner import Broken, Outcome, Runner, find_dcode
+from .runner import Broken, Outcome, Runner, Stopped, find_dcode
 from .unpatched import is_patched, make_unpatched
 
 MANAGED_MODULE = "_nemoclaw_managed.py"
@@ -126,15 +126,15 @@ def prove(
             return
         with ExitStack() as stack:
             jobs = start(chosen, stack, runner, work)
+            stack.callback(runner.stop)
             for job in as_completed(jobs):
-                if job.cancelled():
+                if job.cancelled() or isinstance(job.exception(), Stopped):
                     continue
                 proof, outcome = job.result()
                 if outcome is not None:
                     outputs[jobs[job]] = outcome.stdout
                 if not record(proof) and not chosen.upstream:
-                    for waiting in jobs:
-                        waiting.cancel()
+                    runner.stop()
         report.complete = len(outputs) == len(work)
         if report.complete:
             names = [case.name for case in everything]
@@ -210,7 +210,8 @@ def verdict(report: Report, install: Install) -> str:
     if not report.upstream:
         if report.ok:
             return f"{what}: qualified, all {kept} promises kept."
-        return f"{what}: NOT qualified. Broken: {report.broken[0].name}."
+        reason = f"Broken: {report.broken[0].name}" if report.broken else "Not all was proved"
+        return f"{what}: NOT qualified. {reason}."
     if report.ok:
         return f"{what} keeps all {kept} promises by itself: deepagents-ro can be removed."
     if len(report.proofs) == 1:

@@ -25,6 +25,7 @@ PROMPT = (0.0, 14.0)
 # How long a DELETE may be on its way to the journal; the client does not wait for every answer.
 JOURNAL_SECONDS = 2.0
 SECRET = "Bearer qualification-configured-secret"
+REDACTED = b"<redacted-secret>"
 MAX_INPUT_BYTES = 131_072
 ARGUMENTS = b'{"n":[1.10,1E400,12345678901234567890123],"":null,"self":"\\u00e9","config":{}}'
 Servers = Mapping[str, Any]
@@ -133,10 +134,13 @@ def model_settings(lab: Lab) -> Mapping[str, str]:
 
 
 def attested(lab: Lab, outcome: Outcome) -> None:  # noqa: ARG001
-    structured = outcome.data()["structured_content"]
+    data = outcome.data()
     wanted = {"task_id": "worker.1", "qualification": {"output_attestation": ATTESTATION}}
-    if structured != wanted:
-        raise Broken(f"structured_content is {json.dumps(structured)}")
+    if data["structured_content"] != wanted:
+        raise Broken(f"structured_content is {json.dumps(data['structured_content'])}")
+    blocks = [{**block, "text": json.loads(block["text"])} for block in data["content"]]
+    if blocks != [{"type": "text", "text": wanted}]:
+        raise Broken(f"content is {json.dumps(data['content'])}")
 
 
 def sessions_deleted(lab: Lab, outcome: Outcome) -> None:
@@ -185,8 +189,10 @@ def nothing_secret(lab: Lab, outcome: Outcome) -> None:  # noqa: ARG001
     for secret in (SECRET.removeprefix("Bearer "), REFLECTED_KEY):
         if secret.encode() in outcome.stdout:
             raise Broken("the envelope holds a credential")
-    if outcome.structured().count(b"<redacted-secret>") != 2:
-        raise Broken(f"not redacted in both places: {outcome.structured()!r}")
+    structured = outcome.structured().count(REDACTED)
+    content = outcome.stdout.count(REDACTED) - structured
+    if (content, structured) != (2, 2):  # the SDK sends both as text, too
+        raise Broken(f"not redacted in every place: {outcome.stdout!r}")
 
 
 def not_contacted(lab: Lab, outcome: Outcome) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
 import threading
 from collections.abc import Coroutine
@@ -36,6 +37,7 @@ class Lab:
         self.raw = RawServer(self.journal, self.authority)
         self.tripwire = Tripwire()
         self.proxy = PlaceholderProxy(self.authority)
+        self._runs = itertools.count(1)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="lab", daemon=True)
 
@@ -57,6 +59,10 @@ class Lab:
             self._thread.join(START_SECONDS)
             self._loop.close()
             self._directory.cleanup()
+
+    def name_run(self) -> str:
+        """A name for one run; no name is part of another."""
+        return f"run-{next(self._runs):04d}"
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(START_SECONDS)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -42,6 +42,10 @@ MESSAGES = {
     "tool_failed": "The MCP tool reported a failure.",
 }
 EXITS = {"invalid_command": 2, "invalid_tool_name": 2, "interrupted": 130}
+
+
+class Stopped(Exception):  # noqa: N818 - asked for
+    """The run was ended by `Runner.stop`; it says nothing about the command."""
 
 
 class Broken(Exception):  # noqa: N818 - a finding, not a fault of this program
@@ -142,34 +146,61 @@ class Runner:
         self.lab = lab
         self._command = command
         self._managed_config = managed_config
-        self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._config_lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End the runs that are under way and begin no more; from any thread."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                kill_group(process)
 
     def run(self, world: World, disclosure: str) -> Outcome:
-        """Run to the end; killed, and `Broken` raised, after `LIMIT_SECONDS`."""
-        with self._lock:
-            run = f"run-{next(self._numbers)}"
+        """Run to the end; raises `Broken` after `LIMIT_SECONDS`, and `Stopped`."""
+        run = self.lab.name_run()
         home = self.lab.root / run
         temporary = home / "tmp"
         temporary.mkdir(parents=True)
         with self._configured(home, with_header(world.servers, run)):
             started = time.monotonic()
+            process = self._start(
+                world, home, self._environment(home, temporary, world, disclosure)
+            )
+            try:
+                stdout, stderr = self._finish(process, world, run)
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+            seconds = time.monotonic() - started
+        if self._stopped:
+            raise Stopped
+        leftovers = processes_of(home) + [str(path.name) for path in temporary.iterdir()]
+        return Outcome(run, stdout, stderr, process.returncode, seconds, tuple(leftovers))
+
+    def _start(
+        self, world: World, home: Path, environment: dict[str, str]
+    ) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._stopped:
+                raise Stopped
             process = subprocess.Popen(
                 [*self._command, *world.words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=home,
-                env=self._environment(home, temporary, world, disclosure),
+                env=environment,
                 start_new_session=True,
             )
-            stdout, stderr, seconds = self._finish(process, world, run, started)
-        leftovers = processes_of(home) + [str(path.name) for path in temporary.iterdir()]
-        return Outcome(run, stdout, stderr, process.returncode, seconds, tuple(leftovers))
+            self._running.add(process)
+            return process
 
     def _finish(
-        self, process: subprocess.Popen[bytes], world: World, run: str, started: float
-    ) -> tuple[bytes, bytes, float]:
+        self, process: subprocess.Popen[bytes], world: World, run: str
+    ) -> tuple[bytes, bytes]:
         interrupter = None
         if world.interrupt_on_call is not None:
             interrupter = threading.Thread(target=self._interrupt, args=(process, world, run))
@@ -177,13 +208,13 @@ class Runner:
         try:
             stdout, stderr = process.communicate(world.stdin, LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
+            kill_group(process)
             process.communicate()
             raise Broken(f"no end within {LIMIT_SECONDS:g} s") from None
         finally:
             if interrupter is not None:
                 interrupter.join()
-        return stdout, stderr, time.monotonic() - started
+        return stdout, stderr
 
     def _interrupt(self, process: subprocess.Popen[bytes], world: World, run: str) -> None:
         assert world.interrupt_on_call is not None
@@ -201,7 +232,7 @@ class Runner:
             path.write_text(text)
             yield
             return
-        with self._lock:
+        with self._config_lock:
             self._managed_config.write_text(text)
             self._managed_config.chmod(0o600)
             try:
@@ -226,6 +257,13 @@ class Runner:
             "NO_PROXY": self.lab.host,
             **world.env,
         }
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a run's whole process group: what stands for `dcode` may be a script that started it."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def with_header(servers: Mapping[str, Any], run: str) -> dict[str, Any]:
