@@ -221,7 +221,10 @@ class Wire:
 
     def peer_gone(self) -> bool:
         """Whether the peer has closed; bytes that came instead are kept."""
-        ready, _, _ = select.select([self.sock], [], [], 0)
+        try:
+            ready, _, _ = select.select([self.sock], [], [], 0)
+        except (OSError, ValueError):
+            return True  # another handler closed it
         if not ready:
             return False
         self.sock.settimeout(1.0)
