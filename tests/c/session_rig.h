@@ -52,6 +52,17 @@ struct rig {
 /* The handler of local_server.h has no argument for it. */
 static struct rig *rig_now;
 
+/* CHECK for the server's threads: counted by rig_stop. */
+static atomic_uint rig_unexpected;
+#define EXPECT(condition)                                                     \
+    do {                                                                      \
+        if (!(condition)) {                                                   \
+            atomic_fetch_add(&rig_unexpected, 1);                             \
+            fprintf(stderr, "%s:%d: unexpected: not %s\n", __FILE__,          \
+                    __LINE__, #condition);                                    \
+        }                                                                     \
+    } while (0)
+
 #define TOOL "srv_read"
 #define GOOD_ENTRY                                                            \
     "{\"name\":\"read\",\"inputSchema\":{\"type\":\"object\"},"               \
@@ -265,6 +276,7 @@ rig_stop(struct rig *rig)
 {
     CHECK(rig_close(rig));
     server_stop(rig->server);
+    CHECK(atomic_exchange(&rig_unexpected, 0) == 0);
     rig_now = NULL;
 }
 

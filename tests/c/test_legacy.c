@@ -46,10 +46,10 @@ static bool
 hold_stream(int fd, const char *request, unsigned nth)
 {
     (void)nth;
-    CHECK(strcasestr(request, "Accept: text/event-stream\r\n") != NULL);
-    CHECK(strcasestr(request, "Content-Type:") == NULL);
-    CHECK(strstr(request, "X-Key: v\r\n") != NULL
-          || strstr(request, "X-Key:") == NULL);
+    EXPECT(strcasestr(request, "Accept: text/event-stream\r\n") != NULL);
+    EXPECT(strcasestr(request, "Content-Type:") == NULL);
+    EXPECT(strstr(request, "X-Key: v\r\n") != NULL
+           || strstr(request, "X-Key:") == NULL);
     if (streaming->head != NULL) {
         server_say(fd, streaming->head);
         return true;
@@ -73,7 +73,7 @@ take_post(int fd, const char *answer)
                        ? "HTTP/1.1 202 OK\r\nContent-Length: 8\r\n\r\n"
                          "Accepted"
                        : streaming->post);
-    if (answer != NULL) {
+    if (answer != NULL && streaming->post == NULL) {
         say_on_stream(answer);
     }
     return true;
@@ -83,8 +83,8 @@ static bool
 take_initialize(int fd, const char *request, unsigned nth)
 {
     (void)nth;
-    CHECK(strncmp(request, "POST /post?s=1 ", 15) == 0);
-    CHECK(strcasestr(request, "Content-Type: application/json\r\n") != NULL);
+    EXPECT(strncmp(request, "POST /post?s=1 ", 15) == 0);
+    EXPECT(strcasestr(request, "Content-Type: application/json\r\n") != NULL);
     return take_post(fd, EVENT(INITIALIZE_ANSWER));
 }
 
@@ -100,7 +100,7 @@ static bool
 take_call(int fd, const char *request, unsigned nth)
 {
     (void)nth;
-    CHECK(strstr(request, "\"arguments\":{\"a\":1.10}") != NULL);
+    EXPECT(strstr(request, "\"arguments\":{\"a\":1.10}") != NULL);
     if (streaming->end_at_call) {
         (void)take_post(fd, NULL);
         end_stream();
@@ -197,10 +197,6 @@ static const struct stream streams[] = {
      .note = "http_5xx"},
     {.what = "JSON",
      .head = HEAD("200 OK", "application/json"),
-     .code = -1,
-     .note = "content_type"},
-    {.what = "a redirect",
-     .head = "HTTP/1.1 307 No\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n",
      .code = -1,
      .note = "content_type"},
     {.what = "a post that is refused",

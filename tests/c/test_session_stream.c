@@ -204,11 +204,11 @@ say_resumed(int fd, const char *request, unsigned nth)
 {
     static const char *const expected[]
         = {"Last-Event-Id: 7\r\n", "Last-Event-Id: 8\r\n"};
-    CHECK(nth < 2);
-    CHECK(nth >= 2 || strcasestr(request, expected[nth]) != NULL);
-    CHECK(strcasestr(request, "Accept: text/event-stream\r\n") != NULL);
-    CHECK(strcasestr(request, "Content-Type:") == NULL);
-    CHECK(strstr(request, "X-Key: v\r\n") != NULL);
+    EXPECT(nth < 2);
+    EXPECT(nth >= 2 || strcasestr(request, expected[nth]) != NULL);
+    EXPECT(strcasestr(request, "Accept: text/event-stream\r\n") != NULL);
+    EXPECT(strcasestr(request, "Content-Type:") == NULL);
+    EXPECT(strstr(request, "X-Key: v\r\n") != NULL);
     if (nth >= 2 || resumed[nth] == NULL) {
         server_say(fd, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
         return true;
@@ -286,7 +286,7 @@ answer_late(int fd, const char *request, unsigned nth)
 static bool
 say_retry_storm(int fd, const char *request, unsigned nth)
 {
-    CHECK(strcasestr(request, "Mcp-Session-Id: s-1\r\n") != NULL);
+    EXPECT(strcasestr(request, "Mcp-Session-Id: s-1\r\n") != NULL);
     say_stream_head(fd);
     server_say(fd, nth == 0 ? "id: 4\nretry: 0\ndata:\n\n" : "retry: 0\n\n");
     return false;
@@ -345,7 +345,7 @@ static bool
 take_answer(int fd, const char *request, unsigned nth)
 {
     (void)nth;
-    CHECK(strstr(request, "\"id\":5,\"result\":{}") != NULL);
+    EXPECT(strstr(request, "\"id\":5,\"result\":{}") != NULL);
     atomic_store(&answered, true);
     return answer_by_default(OTHER, fd);
 }
