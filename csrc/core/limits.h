@@ -24,6 +24,9 @@
 #define RO_MAX_HEADERS (256u * 1024u)
 /* answers: tools/list pages of one session */
 #define RO_MAX_PAGES 64u
+/* entries: of the tool's own name that are kept of one list; more of them
+   could not make it more ambiguous */
+#define RO_MAX_ALIKE 64u
 /* bytes: one configured header value */
 #define RO_MAX_HEADER_VALUE 16384u
 /* bytes: one line of a stdio server */

@@ -66,9 +66,30 @@ answer_call(ro_exchange *exchange, ro_slice message)
 static bool
 keep_entry(void *arg, ro_slice entry)
 {
-    const ro_exchange *exchange = arg;
-    return ro_call_add_entry(exchange->session->mcp->call,
-                             exchange->session->server, entry);
+    ro_session *session = ((ro_exchange *)arg)->session;
+    ro_call *call = session->mcp->call;
+    if (ro_call_tool(call).len != 0 && session->kept++ >= RO_MAX_ALIKE) {
+        return true;
+    }
+    return ro_call_add_entry(call, session->server, entry);
+}
+
+/* The list up to here, and no next page. */
+static void
+answer_crowded_list(ro_exchange *exchange)
+{
+    ro_session *session = exchange->session;
+    ro_buf up;
+    ro_buf_init(&up, RO_MAX_TOTAL);
+    if (ro_call_write_list(session->mcp->call, session->server, exchange->id,
+                           &up)
+        == RO_BUF_OK) {
+        ro_exchange_reply_json(exchange, &up);
+    }
+    else {
+        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "memory");
+    }
+    ro_buf_free(&up);
 }
 
 static void
@@ -97,6 +118,10 @@ answer_list(ro_exchange *exchange, ro_slice message)
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE,
                          code == RO_LIST_TOO_DEEP ? "list_too_deep"
                                                   : "list_malformed");
+        goto done;
+    }
+    if (session->kept > RO_MAX_ALIKE) {
+        answer_crowded_list(exchange);
         goto done;
     }
     if (list.next_cursor.len != 0

@@ -58,6 +58,7 @@ struct ro_session {
     ro_header_list template; /* of the last POST */
     ro_cursors cursors;
     unsigned pages;
+    unsigned kept;    /* entries of the tool's name */
     unsigned answers; /* posted to the server's requests */
     unsigned gets;
     int64_t next_get; /* monotonic milliseconds */

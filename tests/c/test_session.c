@@ -654,6 +654,58 @@ test_a_cursor_that_comes_again_is_an_error(void)
     rig_stop(&rig);
 }
 
+static bool
+say_many_alike(int fd, const char *request, unsigned nth)
+{
+    enum { COUNT = 5000 };
+    size_t each = strlen(GOOD_ENTRY) + 1;
+    char *body = malloc(COUNT * each + 256);
+    (void)request;
+    (void)nth;
+    static const char start[]
+        = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"tools\":[";
+    size_t len = sizeof(start) - 1;
+    memcpy(body, start, len);
+    for (int i = 0; i < COUNT; i++) {
+        memcpy(body + len, i == 0 ? " " : ",", 1);
+        memcpy(body + len + 1, GOOD_ENTRY, each - 1);
+        len += each;
+    }
+    static const char end[] = "],\"nextCursor\":\"x\"}}";
+    memcpy(body + len, end, sizeof(end));
+    say_json(fd, "", body);
+    free(body);
+    return true;
+}
+
+static void
+test_a_crowd_of_one_name_is_cut(void)
+{
+    static const struct script script = {.answer = {[LIST] = say_many_alike}};
+    struct rig rig;
+    ro_slice entry;
+    unsigned found = 0;
+    rig_start(&rig, &script);
+    ro_reply *reply = rig_wait(&rig, rig_submit(&rig, LIST_BODY), 3000);
+    CHECK(reply_has(reply, "readOnlyHint"));
+    CHECK(!reply_has(reply, "nextCursor"));
+    for (const char *at = reply == NULL ? NULL : reply->body;
+         at != NULL
+         && (at = memmem(at, reply->body_len - (size_t)(at - reply->body),
+                         "\"name\"", 6))
+                != NULL;
+         at++) {
+        found++;
+    }
+    CHECK(found == RO_MAX_ALIKE);
+    ro_reply_free(reply);
+    CHECK(ro_call_entry(rig.call, ro_slice_str("srv"), RO_MAX_ALIKE - 1,
+                        &entry));
+    CHECK(!ro_call_entry(rig.call, ro_slice_str("srv"), RO_MAX_ALIKE, &entry));
+    CHECK(!ro_call_open(rig.call, ro_slice_str("srv"), ro_slice_str("{}")));
+    rig_stop(&rig);
+}
+
 int
 main(void)
 {
@@ -673,5 +725,6 @@ main(void)
     test_many_submits_make_one_call();
     test_a_list_has_so_many_pages();
     test_a_cursor_that_comes_again_is_an_error();
+    test_a_crowd_of_one_name_is_cut();
     return check_end();
 }
