@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CONVERT_SECONDS = 2.0
 # Seconds for closing the SDK's sessions; nothing that is awaited there reaches the network.
 CLEANUP_SECONDS = 0.25
+# Seconds into the call after which Python, idle, imports what it needs once the answer is there.
+AHEAD_SECONDS = 0.01
 # Milliseconds that an early connection waits for DCode's discovery.
 WARM_HOLD_MS = 10_000
 # Server states of a loader row that say: enabled, and did not load.
@@ -206,9 +208,12 @@ class One:
         """DCode's wrapper, once; returns its `ToolMessage`, or `Denied` as the wire says."""
         request = {"type": "tool_call", "id": "call-read-only", "name": tool.name, "args": {}}
         job = asyncio.ensure_future(tool.ainvoke(request))
+        (entry,) = self.call.entries(host.server_of(tool))
+        ahead = asyncio.get_running_loop().call_later(AHEAD_SECONDS, import_ahead, entry)
         recorded = asyncio.ensure_future(self.exchanges.recorded.wait())
         await asyncio.wait({job, recorded}, return_when=asyncio.FIRST_COMPLETED)
         recorded.cancel()
+        ahead.cancel()
         outcome = self.call.outcome()
         if outcome is None:
             raise Denied("runtime_failure")
@@ -248,6 +253,12 @@ class One:
             return _mcpro.envelope_ok(self.plan.tool, content, structured)
         except ValueError as error:
             raise Denied("result_too_large") from error
+
+
+def import_ahead(entry: bytes) -> None:
+    """Import the validator while the server works, if the tool's raw entry has an output schema."""
+    if _mcpro.json_raw(entry, "outputSchema", max_bytes=len(entry)) is not None:
+        host.import_validator()
 
 
 def without_block_id(block: Any) -> Any:  # noqa: ANN401

@@ -336,6 +336,15 @@ def import_stack() -> None:
     from deepagents_code import mcp_auth  # noqa: F401
 
 
+def import_validator() -> None:
+    """Import what the SDK checks a result against an output schema with.
+
+    The SDK imports it itself, with the answer in its hands.
+    """
+    import jsonschema  # noqa: F401
+    import referencing  # noqa: F401
+
+
 async def load_tools(plan: Plan, manager: Any) -> tuple[list[BaseTool], list[Any]]:  # noqa: ANN401
     """DCode's own loader on the plan: the tools that it returns and its `MCPServerInfo` rows.
 

@@ -12,7 +12,7 @@ from servers.dcode import Dcode
 from servers.fastmcp_server import FastMCPServer
 from servers.raw_server import RawServer, answer, error_message, http
 
-from deepagents_ro import call, startup
+from deepagents_ro import call, host, startup
 from deepagents_ro.command import Command
 
 Make = Callable[..., RawServer]
@@ -91,6 +91,15 @@ class TestBudget:
         modules = imported(dcode, tmp_path / "imports", TOOL)
         assert third_party(modules) <= NEEDED | FOR_OUTPUT_SCHEMAS
         assert "jsonschema" in modules
+
+    @pytest.mark.parametrize(("entry", "count"), [(b'{"outputSchema":{}}', 1), (b'{"a":{}}', 0)])
+    def test_the_validator_is_imported_ahead(
+        self, monkeypatch: pytest.MonkeyPatch, entry: bytes, count: int
+    ) -> None:
+        imports: list[int] = []
+        monkeypatch.setattr(host, "import_validator", lambda: imports.append(1))
+        call.import_ahead(entry)
+        assert len(imports) == count
 
     def test_the_switch_brings_everything_back(
         self, dcode: Dcode, raw: Make, tmp_path: Path
