@@ -213,8 +213,8 @@ ro_buf_code
 ro_call_write_list(ro_call *call, ro_slice server, ro_slice id, ro_buf *out)
 {
     ro_slice raw;
-    ro_buf_code code
-        = ro_buf_append_slice(out, ro_slice_str("{\"jsonrpc\":\"2.0\",\"id\":"));
+    ro_buf_code code = ro_buf_append_slice(
+        out, ro_slice_str("{\"jsonrpc\":\"2.0\",\"id\":"));
     if (code == RO_BUF_OK) {
         code = ro_buf_append_slice(out, id);
     }
@@ -304,8 +304,7 @@ ro_call_pass(ro_call *call, ro_slice server, ro_slice name, ro_buf *out)
     bool passed = false;
     pthread_mutex_lock(&call->lock);
     if (call->gate == RO_GATE_OPEN
-        && ro_slice_equal(server,
-                          ro_slice_of(call->server, call->server_len))
+        && ro_slice_equal(server, ro_slice_of(call->server, call->server_len))
         && owns(call->tool, server, name)
         && ro_buf_append_slice(out, ro_buf_slice(&call->arguments))
                == RO_BUF_OK) {

@@ -65,8 +65,7 @@ ro_gate ro_call_gate(ro_call *call);
 /* A tools/call of name (after unescaping) wants to pass. True at most once
  * in the life of the object; arguments are appended to out. A refusal
  * changes nothing. */
-bool ro_call_pass(ro_call *call, ro_slice server, ro_slice name,
-                  ro_buf *out);
+bool ro_call_pass(ro_call *call, ro_slice server, ro_slice name, ro_buf *out);
 
 /* ---- the record ---- */
 

@@ -58,12 +58,11 @@ fill_actions(posix_spawn_file_actions_t *actions, int in, int out)
 {
     int failed = posix_spawn_file_actions_adddup2(actions, in, STDIN_FILENO);
     if (failed == 0) {
-        failed = posix_spawn_file_actions_adddup2(actions, out,
-                                                  STDOUT_FILENO);
+        failed = posix_spawn_file_actions_adddup2(actions, out, STDOUT_FILENO);
     }
     if (failed == 0) {
-        failed = posix_spawn_file_actions_addopen(
-            actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+        failed = posix_spawn_file_actions_addopen(actions, STDERR_FILENO,
+                                                  "/dev/null", O_WRONLY, 0);
     }
     return failed == 0 ? close_inherited(actions) : failed;
 }
@@ -90,8 +89,7 @@ fill_attributes(posix_spawnattr_t *attributes)
 }
 
 static int
-spawn(ro_child *child, char *const argv[], char *const envp[], int in,
-      int out)
+spawn(ro_child *child, char *const argv[], char *const envp[], int in, int out)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;

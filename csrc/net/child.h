@@ -18,8 +18,7 @@ typedef struct ro_child {
  * device, every other descriptor closed, an empty signal mask, SIGPIPE and
  * SIGXFSZ at their defaults. False with errno set when it cannot be started,
  * and then nothing is left open. */
-bool ro_child_spawn(ro_child *child, char *const argv[],
-                    char *const envp[]);
+bool ro_child_spawn(ro_child *child, char *const argv[], char *const envp[]);
 /* Send a signal to the child's process group. */
 void ro_child_signal(const ro_child *child, int signal);
 /* Reap it if it has exited; true when it is gone. */

@@ -70,6 +70,7 @@ struct ro_session {
 };
 
 struct ro_mcp {
+    pid_t pid;
     ro_net *net;
     ro_call *call;
     ro_replies *replies;

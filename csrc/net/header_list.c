@@ -73,8 +73,7 @@ drop_at(ro_header_list *list, size_t index)
 }
 
 bool
-ro_header_list_copy(ro_header_list *list, const ro_header *items,
-                    size_t count)
+ro_header_list_copy(ro_header_list *list, const ro_header *items, size_t count)
 {
     size_t before = list->count;
     for (size_t i = 0; i < count; i++) {

@@ -28,7 +28,6 @@ bool ro_header_name_is(ro_slice name, const char *text);
 bool ro_header_find(const ro_header *items, size_t count, const char *name,
                     ro_slice *value);
 /* Lines of that name. */
-size_t ro_header_count(const ro_header *items, size_t count,
-                       const char *name);
+size_t ro_header_count(const ro_header *items, size_t count, const char *name);
 
 #endif

@@ -77,8 +77,7 @@ ro_session_answer(ro_session *session, const ro_header_list *headers,
         request.n_headers = headers->count;
         request.body = ro_buf_slice(&body);
         request.has_body = true;
-        if (ro_net_submit(session->mcp->net, &request, &sink,
-                          &post->transfer)
+        if (ro_net_submit(session->mcp->net, &request, &sink, &post->transfer)
             != RO_NET_OK) {
             ro_free(post);
         }
@@ -96,16 +95,15 @@ push_event(void *ctx, const ro_sse_event *event)
     ro_rpc rpc;
     if (event->has_id) {
         ro_free(session->push.event_id);
-        session->push.event_id = ro_memdup(event->last_id.ptr,
-                                           event->last_id.len);
+        session->push.event_id
+            = ro_memdup(event->last_id.ptr, event->last_id.len);
         session->push.event_id_len
             = session->push.event_id == NULL ? 0 : event->last_id.len;
     }
     if (event->retry_ms >= 0) {
         session->push.retry_ms = event->retry_ms;
     }
-    if (event->has_data
-        && ro_slice_equal(event->type, ro_slice_str("message"))
+    if (event->has_data && ro_slice_equal(event->type, ro_slice_str("message"))
         && ro_json_validate(event->data, &loose, NULL) == RO_JSON_OK
         && ro_rpc_classify(event->data, &rpc) == RO_RPC_REQUEST) {
         ro_session_answer(session, &session->template, &rpc);
@@ -186,16 +184,15 @@ push_send(void *ctx)
     ro_sse_free(&push->sse);
     ro_sse_init(&push->sse, RO_MAX_ANSWER, RO_MAX_HEADER_VALUE, push_event,
                 session);
-    bool ready
-        = ro_header_list_copy(&headers, session->template.items,
-                              session->template.count)
-          && ro_header_list_set(&headers, ro_slice_str("accept"),
-                                ro_slice_str("text/event-stream"))
-          && ro_header_list_set(&headers, ro_slice_str("cache-control"),
-                                ro_slice_str("no-store"))
-          && (last.len == 0
-              || ro_header_list_set(&headers, ro_slice_str("last-event-id"),
-                                    last));
+    bool ready = ro_header_list_copy(&headers, session->template.items,
+                                     session->template.count)
+                 && ro_header_list_set(&headers, ro_slice_str("accept"),
+                                       ro_slice_str("text/event-stream"))
+                 && ro_header_list_set(&headers, ro_slice_str("cache-control"),
+                                       ro_slice_str("no-store"))
+                 && (last.len == 0
+                     || ro_header_list_set(
+                         &headers, ro_slice_str("last-event-id"), last));
     if (ready) {
         ro_header_list_drop(&headers, ro_slice_str("content-type"));
         ro_session_request(session, &request);

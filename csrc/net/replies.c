@@ -8,6 +8,7 @@
 #include "core/alloc.h"
 
 struct ro_replies {
+    pid_t pid; /* a forked child shares the descriptor */
     pthread_mutex_t lock;
     ro_reply *first;
     ro_reply **end;
@@ -21,6 +22,7 @@ ro_replies_new(void)
     if (replies == NULL) {
         return NULL;
     }
+    replies->pid = getpid();
     replies->end = &replies->first;
     replies->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (replies->fd < 0) {
@@ -95,6 +97,9 @@ ro_replies_take(ro_replies *replies)
 {
     uint64_t count;
     ssize_t done;
+    if (getpid() != replies->pid) {
+        return NULL;
+    }
     do {
         done = read(replies->fd, &count, sizeof(count));
     } while (done < 0 && errno == EINTR);

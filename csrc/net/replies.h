@@ -29,7 +29,7 @@ void ro_replies_push(ro_replies *replies, ro_reply *reply);
 /* Make the descriptor readable without a reply. */
 void ro_replies_wake(ro_replies *replies);
 /* All that wait, oldest first, linked by next; the caller owns them. The
- * descriptor is quiet again. */
+ * descriptor is quiet again. None in a forked child. */
 ro_reply *ro_replies_take(ro_replies *replies);
 void ro_reply_free(ro_reply *reply);
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/limits.h"
@@ -17,6 +18,7 @@ ro_mcp_new(ro_net *net, ro_call *call)
     if (mcp == NULL) {
         return NULL;
     }
+    mcp->pid = getpid();
     mcp->net = net;
     mcp->call = call;
     mcp->replies = ro_replies_new();
@@ -108,6 +110,11 @@ copy(const char *text)
 static ro_session *
 session_new(ro_mcp *mcp, const ro_session_options *options)
 {
+    if (getpid() != mcp->pid) {
+        errno = EPERM;
+        return NULL;
+    }
+    errno = ENOMEM;
     ro_session *session = ro_calloc(1, sizeof(*session));
     if (session == NULL) {
         return NULL;
@@ -125,6 +132,7 @@ session_new(ro_mcp *mcp, const ro_session_options *options)
         || session->proxy == NULL || session->cafile == NULL
         || session->capath == NULL) {
         session_free(session);
+        errno = ENOMEM;
         return NULL;
     }
     session->origin_len = origin_length(session->url);
@@ -154,6 +162,7 @@ ro_mcp_session(ro_mcp *mcp, const ro_session_options *options)
         session->carrier = ro_legacy_new();
         if (session->carrier == NULL) {
             session_free(session);
+            errno = ENOMEM;
             return NULL;
         }
         session->channel = &ro_legacy_channel;
@@ -167,7 +176,6 @@ ro_mcp_stdio_session(ro_mcp *mcp, const ro_session_options *options,
 {
     ro_session *session = session_new(mcp, options);
     if (session == NULL) {
-        errno = ENOMEM;
         return NULL;
     }
     if (!ro_stdio_start(session, argv, envp)) {

@@ -35,23 +35,24 @@ ro_replies *ro_mcp_replies(ro_mcp *mcp);
 #define RO_STDIO_URL "http://stdio.invalid/"
 
 typedef struct ro_session_options {
-    ro_slice server;    /* name in the configuration */
-    const char *url;    /* the configured endpoint, no user info */
-    const char *proxy;  /* as in ro_request */
+    ro_slice server;   /* name in the configuration */
+    const char *url;   /* the configured endpoint, no user info */
+    const char *proxy; /* as in ro_request */
     const char *cafile;
     const char *capath;
-    bool auth;          /* an auth flow sits above: it sees 401 and 403 and
-                           may send requests of its own before the gate
-                           opens */
-    bool legacy;        /* HTTP with SSE of 2024-11-05: url is the stream */
+    bool auth;   /* an auth flow sits above: it sees 401 and 403 and
+                    may send requests of its own before the gate
+                    opens */
+    bool legacy; /* HTTP with SSE of 2024-11-05: url is the stream */
 } ro_session_options;
 
 /* A session made while the gate is closed is a discovery session, any later
- * one a call session. Owned by mcp. NULL: out of memory. */
+ * one a call session. Owned by mcp. NULL with errno set: out of memory
+ * (ENOMEM), or this is a forked child (EPERM). */
 ro_session *ro_mcp_session(ro_mcp *mcp, const ro_session_options *options);
 /* The same over a child process's standard streams; options->url names it
- * only. argv[0] is a path, both lists end in NULL. NULL with errno set when
- * the child cannot be started. */
+ * only. argv[0] is a path, both lists end in NULL. NULL with errno set, also
+ * when the child cannot be started. */
 ro_session *ro_mcp_stdio_session(ro_mcp *mcp,
                                  const ro_session_options *options,
                                  char *const argv[], char *const envp[]);

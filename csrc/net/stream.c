@@ -9,14 +9,13 @@
 bool
 ro_exchange_event(void *ctx, const ro_sse_event *event)
 {
-    static const ro_json_limits loose = {
-        RO_MAX_DISCOVERY, RO_MAX_DEPTH + RO_LIST_EXTRA_DEPTH, true};
+    static const ro_json_limits loose
+        = {RO_MAX_DISCOVERY, RO_MAX_DEPTH + RO_LIST_EXTRA_DEPTH, true};
     ro_exchange *exchange = ctx;
     ro_rpc rpc;
     if (event->has_id) {
         ro_free(exchange->event_id);
-        exchange->event_id = ro_memdup(event->last_id.ptr,
-                                       event->last_id.len);
+        exchange->event_id = ro_memdup(event->last_id.ptr, event->last_id.len);
         exchange->event_id_len
             = exchange->event_id == NULL ? 0 : event->last_id.len;
     }
@@ -62,9 +61,9 @@ resume(void *ctx)
                                ro_slice_str("text/event-stream"))
         || !ro_header_list_set(&headers, ro_slice_str("cache-control"),
                                ro_slice_str("no-store"))
-        || !ro_header_list_set(&headers, ro_slice_str("last-event-id"),
-                               ro_slice_of(exchange->event_id,
-                                           exchange->event_id_len))) {
+        || !ro_header_list_set(
+            &headers, ro_slice_str("last-event-id"),
+            ro_slice_of(exchange->event_id, exchange->event_id_len))) {
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "memory");
     }
     else {
@@ -78,8 +77,7 @@ resume(void *ctx)
 void
 ro_exchange_stream_end(ro_exchange *exchange, ro_net_code code)
 {
-    if (exchange->event_id_len == 0
-        || exchange->resumes == RO_MAX_RESUMES) {
+    if (exchange->event_id_len == 0 || exchange->resumes == RO_MAX_RESUMES) {
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE,
                          code == RO_NET_OK ? "stream_ended" : "connection");
         return;
@@ -95,4 +93,3 @@ ro_exchange_stream_end(ro_exchange *exchange, ro_net_code code)
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "stream_ended");
     }
 }
-

@@ -14,7 +14,8 @@
 #define POLL_MAX 64
 
 typedef struct EngineObject {
-    PyObject_HEAD ro_net *net;
+    PyObject_HEAD
+    ro_net *net;
     ro_port *port;
     PyObject *base; /* the Engine whose worker this is, or NULL: our own */
     char closed;

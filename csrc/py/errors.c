@@ -11,8 +11,7 @@ ro_py_add_errors(PyObject *module)
         "position: int, byte offset of the first wrong byte",
         PyExc_ValueError, NULL);
     if (state->json_error == NULL
-        || PyModule_AddObjectRef(module, "JSONError", state->json_error)
-               < 0) {
+        || PyModule_AddObjectRef(module, "JSONError", state->json_error) < 0) {
         return -1;
     }
     state->transport_error = PyErr_NewExceptionWithDoc(

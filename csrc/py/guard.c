@@ -6,7 +6,8 @@
 #include "guard/guard.h"
 
 typedef struct GuardObject {
-    PyObject_HEAD ro_guard *guard; /* never freed */
+    PyObject_HEAD
+    ro_guard *guard; /* never freed */
 } GuardObject;
 
 static ro_guard *
@@ -159,14 +160,14 @@ guard_read_stdin(PyObject *self, PyObject *args)
     }
     ro_buf_init(&out, (size_t)max);
     /* blocks until the input ends or the first deadline comes */
-    Py_BEGIN_ALLOW_THREADS result
-        = ro_guard_read_stdin(guard_of(self), (size_t)max, &out);
-    Py_END_ALLOW_THREADS PyObject *pair
-        = result == RO_INPUT_NO_MEMORY
-              ? PyErr_NoMemory()
-              : Py_BuildValue("(sy#)", input_name(result),
-                              out.data != NULL ? out.data : "",
-                              (Py_ssize_t)out.len);
+    Py_BEGIN_ALLOW_THREADS
+    result = ro_guard_read_stdin(guard_of(self), (size_t)max, &out);
+    Py_END_ALLOW_THREADS
+    PyObject *pair = result == RO_INPUT_NO_MEMORY
+                         ? PyErr_NoMemory()
+                         : Py_BuildValue("(sy#)", input_name(result),
+                                         out.data != NULL ? out.data : "",
+                                         (Py_ssize_t)out.len);
     ro_buf_free(&out);
     return pair;
 }
@@ -174,8 +175,8 @@ guard_read_stdin(PyObject *self, PyObject *args)
 PyDoc_STRVAR(guard_set_exit_hook_doc,
              "set_exit_hook($self, capsule, /)\n--\n\n"
              "Have the capsule's function (\"deepagents_ro.exit_hook\")\n"
-             "called, without the GIL, when the envelope is out. What it\n"
-             "points to must live as long as the process.");
+             "called, without the GIL, when the envelope is out. The capsule\n"
+             "is never freed.");
 
 static PyObject *
 guard_set_exit_hook(PyObject *self, PyObject *capsule)
@@ -185,6 +186,7 @@ guard_set_exit_hook(PyObject *self, PyObject *capsule)
     if (hook == NULL) {
         return NULL;
     }
+    (void)Py_NewRef(capsule); /* the hook may run until the process ends */
     ro_guard_set_exit_hook(guard_of(self), hook->hook, hook->ctx);
     Py_RETURN_NONE;
 }

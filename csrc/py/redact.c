@@ -172,14 +172,13 @@ redactor_redact(PyObject *self, PyObject *args, PyObject *kwargs)
     /* A replacement is 17 bytes for 8 at least. */
     ro_buf_init(&out, 3 * value.len + sizeof(RO_REDACTED));
     Py_BEGIN_ALLOW_THREADS /* up to 8 MiB are read a dozen times */
-        if (ro_json_validate(value, &limits, &error) == RO_JSON_OK)
-    {
+    if (ro_json_validate(value, &limits, &error) == RO_JSON_OK) {
         code = ro_redact(value, &rules, &out);
     }
-    Py_END_ALLOW_THREADS result
-        = error.code == RO_JSON_OK
-              ? bytes_or_raise(code, &out)
-              : ro_py_raise_json(PyType_GetModule(Py_TYPE(self)), &error);
+    Py_END_ALLOW_THREADS
+    result = error.code == RO_JSON_OK
+                 ? bytes_or_raise(code, &out)
+                 : ro_py_raise_json(PyType_GetModule(Py_TYPE(self)), &error);
     ro_buf_free(&out);
     return result;
 }

@@ -56,8 +56,7 @@ call_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     self->call = ro_call_new(ro_slice_of(tool, (size_t)len));
     self->net = self->call == NULL ? NULL : ro_net_new();
-    self->mcp = self->net == NULL ? NULL
-                                  : ro_mcp_new(self->net, self->call);
+    self->mcp = self->net == NULL ? NULL : ro_mcp_new(self->net, self->call);
     if (self->mcp == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
@@ -70,18 +69,15 @@ call_dealloc(PyObject *object)
 {
     CallObject *self = (CallObject *)object;
     PyTypeObject *type = Py_TYPE(object);
-    bool ended = true;
-    if (self->net != NULL) {
-        /* May block up to CLOSE_MS while the worker unwinds its transfers. */
-        Py_BEGIN_ALLOW_THREADS
-        ended = ro_net_shut_down(self->net, CLOSE_MS);
-        Py_END_ALLOW_THREADS
-    }
-    if (ended) {
+    /* May block up to CLOSE_MS while the worker unwinds its transfers, and
+     * until killed children are reaped. */
+    Py_BEGIN_ALLOW_THREADS
+    if (ro_net_shut_down(self->net, CLOSE_MS)) {
         ro_mcp_free(self->mcp);
         ro_net_free(self->net);
         ro_call_free(self->call);
     }
+    Py_END_ALLOW_THREADS
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(object);
     Py_DECREF(type);
@@ -117,10 +113,9 @@ reply_object(const ro_reply *reply)
         }
         Py_DECREF(pair);
     }
-    return Py_BuildValue("(KlNy#)", (unsigned long long)reply->ticket,
-                         reply->status, headers,
-                         reply->body == NULL ? "" : reply->body,
-                         (Py_ssize_t)reply->body_len);
+    return Py_BuildValue(
+        "(KlNy#)", (unsigned long long)reply->ticket, reply->status, headers,
+        reply->body == NULL ? "" : reply->body, (Py_ssize_t)reply->body_len);
 }
 
 PyDoc_STRVAR(call_poll_doc,
@@ -151,7 +146,7 @@ call_poll(PyObject *object, PyObject *Py_UNUSED(ignored))
     return list;
 }
 
-/* Wraps a session; NULL raises what failed says (0: no memory). */
+/* Wraps a session; NULL raises what failed, an errno, says. */
 static PyObject *
 session_object(PyObject *owner, ro_session *session, int failed)
 {
@@ -159,12 +154,12 @@ session_object(PyObject *owner, ro_session *session, int failed)
     if (module == NULL) {
         return NULL;
     }
-    if (session == NULL && failed != 0) {
-        errno = failed;
-        return PyErr_SetFromErrno(PyExc_OSError);
+    if (session == NULL && failed == ENOMEM) {
+        return PyErr_NoMemory();
     }
     if (session == NULL) {
-        return PyErr_NoMemory();
+        errno = failed;
+        return PyErr_SetFromErrno(PyExc_OSError);
     }
     PyTypeObject *type = ro_py_state_of(module)->session_type;
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -187,7 +182,7 @@ PyDoc_STRVAR(call_session_doc,
              "proxy: proxy URL or \"\"; cafile, capath: trust, one of them\n"
              "auth: an httpx.Auth sits above and sees 401 and 403\n"
              "legacy: url is the event stream of an HTTP with SSE server\n\n"
-             "Raises MemoryError.");
+             "Raises MemoryError, or OSError in a forked child.");
 
 static PyObject *
 call_session(PyObject *object, PyObject *args)
@@ -206,8 +201,8 @@ call_session(PyObject *object, PyObject *args)
     options.server = ro_slice_of(server, (size_t)len);
     options.auth = auth != 0;
     options.legacy = legacy != 0;
-    return session_object(object,
-                          ro_mcp_session(self->mcp, &options), 0);
+    ro_session *session = ro_mcp_session(self->mcp, &options);
+    return session_object(object, session, errno);
 }
 
 /* A NULL-ended array of the strings of a list; freed with PyMem_Free. The
@@ -269,7 +264,6 @@ call_stdio(PyObject *object, PyObject *args)
     }
     else if (envp != NULL) {
         options.server = ro_slice_of(server, (size_t)len);
-        errno = 0;
         ro_session *session
             = ro_mcp_stdio_session(self->mcp, &options, argv, envp);
         result = session_object(object, session, errno);
@@ -359,8 +353,7 @@ call_verdict(PyObject *object, PyObject *args)
     }
     ro_hints_code code
         = ro_call_judge(self->call, ro_slice_of(server, (size_t)len));
-    return Py_BuildValue("(Ns)",
-                         PyBool_FromLong(code == RO_HINTS_READ_ONLY),
+    return Py_BuildValue("(Ns)", PyBool_FromLong(code == RO_HINTS_READ_ONLY),
                          ro_hints_reason(code));
 }
 
@@ -385,8 +378,7 @@ call_open(PyObject *object, PyObject *args)
     PyObject *result = NULL;
     PyObject *module = PyType_GetModule(Py_TYPE(object));
     if (module != NULL) {
-        ro_json_code code
-            = ro_json_validate(slice_of(&view), &limits, &error);
+        ro_json_code code = ro_json_validate(slice_of(&view), &limits, &error);
         ro_slice root = {NULL, 0};
         if (code == RO_JSON_OK) {
             root = ro_json_root(slice_of(&view));
@@ -396,10 +388,9 @@ call_open(PyObject *object, PyObject *args)
                 code = RO_JSON_NOT_OBJECT;
             }
         }
-        result = code == RO_JSON_OK
-                     ? PyBool_FromLong(ro_call_open(
-                         self->call, ro_slice_of(server, (size_t)len), root))
-                     : ro_py_raise_json(module, &error);
+        result = code == RO_JSON_OK ? PyBool_FromLong(ro_call_open(
+                     self->call, ro_slice_of(server, (size_t)len), root))
+                                    : ro_py_raise_json(module, &error);
     }
     PyBuffer_Release(&view);
     return result;
@@ -466,7 +457,13 @@ run_exit_hook(void *ctx, int wait_ms)
 PyDoc_STRVAR(call_exit_hook_doc,
              "exit_hook($self, /)\n--\n\n"
              "A capsule for Guard.set_exit_hook: sends the DELETE of each\n"
-             "session before the process ends. The Call must stay alive.");
+             "session before the process ends. It keeps the Call alive.");
+
+static void
+release_hook(PyObject *capsule)
+{
+    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
+}
 
 static PyObject *
 call_exit_hook(PyObject *object, PyObject *Py_UNUSED(ignored))
@@ -474,7 +471,12 @@ call_exit_hook(PyObject *object, PyObject *Py_UNUSED(ignored))
     CallObject *self = (CallObject *)object;
     self->hook.hook = run_exit_hook;
     self->hook.ctx = self->mcp;
-    return PyCapsule_New(&self->hook, RO_GUARD_EXIT_HOOK_CAPSULE, NULL);
+    PyObject *capsule
+        = PyCapsule_New(&self->hook, RO_GUARD_EXIT_HOOK_CAPSULE, release_hook);
+    if (capsule != NULL) {
+        (void)PyCapsule_SetContext(capsule, Py_NewRef(object));
+    }
+    return capsule;
 }
 
 PyDoc_STRVAR(call_close_doc,
@@ -561,12 +563,9 @@ PyDoc_STRVAR(call_doc,
              "Raises MemoryError when threads or descriptors are short.");
 
 static PyType_Slot call_slots[] = {
-    {Py_tp_new, (void *)call_new},
-    {Py_tp_dealloc, (void *)call_dealloc},
-    {Py_tp_methods, call_methods},
-    {Py_tp_getset, call_getset},
-    {Py_tp_doc, (void *)call_doc},
-    {0, NULL},
+    {Py_tp_new, (void *)call_new}, {Py_tp_dealloc, (void *)call_dealloc},
+    {Py_tp_methods, call_methods}, {Py_tp_getset, call_getset},
+    {Py_tp_doc, (void *)call_doc}, {0, NULL},
 };
 
 static PyType_Spec call_spec = {
@@ -631,12 +630,13 @@ read_headers(PyObject *list, ro_header **out)
     return count;
 }
 
-PyDoc_STRVAR(session_submit_doc,
-             "submit($self, ticket, method, url, headers, body, /)\n--\n\n"
-             "Take one HTTP request of the SDK; Call.poll() returns its reply\n"
-             "under the ticket.\n\n"
-             "headers: list[tuple[bytes, bytes]]; body: bytes or None\n\n"
-             "Raises RuntimeError when the worker is gone.");
+PyDoc_STRVAR(
+    session_submit_doc,
+    "submit($self, ticket, method, url, headers, body, /)\n--\n\n"
+    "Take one HTTP request of the SDK; Call.poll() returns its reply\n"
+    "under the ticket.\n\n"
+    "headers: list[tuple[bytes, bytes]]; body: bytes or None\n\n"
+    "Raises RuntimeError when the worker is gone.");
 
 static PyObject *
 session_submit(PyObject *object, PyObject *args)
@@ -665,10 +665,9 @@ session_submit(PyObject *object, PyObject *args)
     if (count < 0) {
         return NULL;
     }
-    bool taken = ro_session_submit(self->session, ticket, method, url,
-                                   headers, (size_t)count,
-                                   ro_slice_of(bytes, (size_t)len),
-                                   body != Py_None);
+    bool taken = ro_session_submit(
+        self->session, ticket, method, url, headers, (size_t)count,
+        ro_slice_of(bytes, (size_t)len), body != Py_None);
     PyMem_Free(headers);
     if (!taken) {
         return ro_py_raise_runtime("the worker is gone");
@@ -676,9 +675,10 @@ session_submit(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(session_end_doc,
-             "end($self, /)\n--\n\n"
-             "The client is done: a child is asked to end, in the background.");
+PyDoc_STRVAR(
+    session_end_doc,
+    "end($self, /)\n--\n\n"
+    "The client is done: a child is asked to end, in the background.");
 
 static PyObject *
 session_end(PyObject *object, PyObject *Py_UNUSED(ignored))

@@ -5,7 +5,8 @@
 #include "core/alloc.h"
 
 typedef struct TransferObject {
-    PyObject_HEAD ro_flow *flow;
+    PyObject_HEAD
+    ro_flow *flow;
     PyObject *engine;
 } TransferObject;
 
