@@ -11,11 +11,17 @@
 #include "core/json.h"
 #include "core/limits.h"
 
+/* redirects of the stream, or of one message, that are followed */
+#define MAX_REDIRECTS 5u
+
 typedef struct ro_legacy {
     ro_transfer *stream;
     bool opened;
     bool over;
     ro_sse sse;
+    char *moved; /* where the stream is after a redirect, or NULL */
+    unsigned redirects;
+    bool again;     /* open it there */
     char *endpoint; /* NULL until the stream names it */
 } ro_legacy;
 
@@ -24,6 +30,13 @@ typedef struct posting {
     ro_transfer *transfer;
     ro_exchange *notify; /* replied when the post is taken, or NULL */
     bool taken;
+    bool once; /* no redirect is followed */
+    unsigned redirects;
+    bool again; /* send it to url, where it was redirected */
+    char *url;
+    ro_header_list headers;
+    char *message;
+    size_t len;
 } posting;
 
 void *
@@ -32,107 +45,7 @@ ro_legacy_new(void)
     return ro_calloc(1, sizeof(ro_legacy));
 }
 
-/* ---- posts ---- */
-
-static ro_sink_verdict
-post_head(void *ctx, const ro_head *head)
-{
-    posting *post = ctx;
-    post->taken = head->status >= 200 && head->status < 300;
-    return RO_SINK_STOP;
-}
-
-static ro_sink_verdict
-post_data(void *ctx, const char *bytes, size_t len)
-{
-    (void)ctx;
-    (void)bytes;
-    (void)len;
-    return RO_SINK_STOP;
-}
-
-static void
-post_done(void *ctx, ro_net_code code)
-{
-    posting *post = ctx;
-    ro_session *session = post->session;
-    ro_exchange *notify = post->notify;
-    bool taken = post->taken && code == RO_NET_OK;
-    ro_transfer_release(post->transfer);
-    ro_free(post);
-    if (notify != NULL) {
-        notify->transfer_open = false;
-        if (taken) {
-            ro_exchange_reply(notify, 202, NULL);
-        }
-        else {
-            ro_exchange_fail(notify, RO_CODE_RUNTIME_FAILURE, "connection");
-        }
-        ro_exchange_settle(notify);
-    }
-    else if (!taken) {
-        ro_channel_closed(session, "connection");
-    }
-}
-
-/* The SDK's legacy client sends these to the endpoint. */
-static bool
-post_headers(ro_header_list *list, const ro_header_list *from)
-{
-    if (!ro_header_list_copy(list, from->items, from->count)
-        || !ro_header_list_set(list, ro_slice_str("accept"),
-                               ro_slice_str("*/*"))) {
-        return false;
-    }
-    ro_header_list_drop(list, ro_slice_str("mcp-protocol-version"));
-    return true;
-}
-
-static bool
-post(ro_session *session, const ro_header_list *from, ro_slice message,
-     ro_exchange *notify)
-{
-    const ro_legacy *legacy = session->carrier;
-    ro_header_list headers = {NULL, 0, 0};
-    ro_request request;
-    bool sent = false;
-    posting *posted = ro_calloc(1, sizeof(*posted));
-    if (posted == NULL || !post_headers(&headers, from)) {
-        goto done;
-    }
-    posted->session = session;
-    posted->notify = notify;
-    ro_session_request(session, &request);
-    request.method = "POST";
-    request.url = legacy->endpoint;
-    request.headers = headers.items;
-    request.n_headers = headers.count;
-    request.body = message;
-    request.has_body = true;
-    ro_sink sink = {posted, post_head, post_data, post_done};
-    sent = ro_net_submit(session->mcp->net, &request, &sink, &posted->transfer)
-           == RO_NET_OK;
-done:
-    ro_header_list_free(&headers);
-    if (!sent) {
-        ro_free(posted);
-    }
-    else if (notify != NULL) {
-        notify->transfer_open = true;
-    }
-    return sent;
-}
-
-static void
-post_exchange(ro_exchange *exchange, ro_slice message)
-{
-    ro_exchange *notify = exchange->kind == RO_KIND_NOTIFY ? exchange : NULL;
-    if (!post(exchange->session, &exchange->headers, message, notify)) {
-        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "connection");
-    }
-}
-
-/* ---- the stream ---- */
+/* ---- URLs ---- */
 
 static bool
 same_origin(CURLU *a, CURLU *b)
@@ -156,7 +69,8 @@ same_origin(CURLU *a, CURLU *b)
     return true;
 }
 
-/* The endpoint as an absolute URL on the stream's origin, or NULL. */
+/* text, an absolute or relative URL, as an absolute one on base's origin, or
+ * NULL. */
 static char *
 resolve(const char *base, ro_slice text)
 {
@@ -182,6 +96,166 @@ resolve(const char *base, ro_slice text)
     ro_free(relative);
     return copy;
 }
+
+/* Where a redirect that keeps the method leads on the same origin, or NULL.
+ * get: every redirect of a GET keeps it. */
+static char *
+redirected(const char *url, const ro_head *head, bool get)
+{
+    ro_slice where;
+    bool keeps = head->status == 307 || head->status == 308
+                 || (get
+                     && (head->status == 301 || head->status == 302
+                         || head->status == 303));
+    if (!keeps
+        || !ro_header_find(head->headers, head->n_headers, "location",
+                           &where)) {
+        return NULL;
+    }
+    return resolve(url, where);
+}
+
+/* ---- posts ---- */
+
+static void
+posting_free(posting *post)
+{
+    if (post != NULL) {
+        ro_header_list_free(&post->headers);
+        ro_free(post->url);
+        ro_free(post->message);
+        ro_free(post);
+    }
+}
+
+static ro_sink_verdict
+post_head(void *ctx, const ro_head *head)
+{
+    posting *post = ctx;
+    char *next = NULL;
+    post->taken = head->status >= 200 && head->status < 300;
+    if (!post->once && post->redirects < MAX_REDIRECTS) {
+        next = redirected(post->url, head, false);
+    }
+    if (next != NULL) {
+        ro_free(post->url);
+        post->url = next;
+        post->redirects++;
+        post->again = true;
+    }
+    return RO_SINK_STOP;
+}
+
+static ro_sink_verdict
+post_data(void *ctx, const char *bytes, size_t len)
+{
+    (void)ctx;
+    (void)bytes;
+    (void)len;
+    return RO_SINK_STOP;
+}
+
+static bool submit_post(posting *post);
+
+static void
+post_done(void *ctx, ro_net_code code)
+{
+    posting *post = ctx;
+    ro_session *session = post->session;
+    ro_exchange *notify = post->notify;
+    bool taken = post->taken && code == RO_NET_OK;
+    ro_transfer_release(post->transfer);
+    post->transfer = NULL;
+    if (post->again && code == RO_NET_OK) {
+        post->again = false;
+        if (submit_post(post)) {
+            return;
+        }
+    }
+    posting_free(post);
+    if (notify != NULL) {
+        notify->transfer_open = false;
+        if (taken) {
+            ro_exchange_reply(notify, 202, NULL);
+        }
+        else {
+            ro_exchange_fail(notify, RO_CODE_RUNTIME_FAILURE, "connection");
+        }
+        ro_exchange_settle(notify);
+    }
+    else if (!taken) {
+        ro_channel_closed(session, "connection");
+    }
+}
+
+static bool
+submit_post(posting *post)
+{
+    ro_request request;
+    ro_sink sink = {post, post_head, post_data, post_done};
+    ro_session_request(post->session, &request);
+    request.method = "POST";
+    request.url = post->url;
+    request.headers = post->headers.items;
+    request.n_headers = post->headers.count;
+    request.body = ro_slice_of(post->message, post->len);
+    request.has_body = true;
+    return ro_net_submit(post->session->mcp->net, &request, &sink,
+                         &post->transfer)
+           == RO_NET_OK;
+}
+
+/* The SDK's legacy client sends these to the endpoint. */
+static bool
+post_headers(ro_header_list *list, const ro_header_list *from)
+{
+    if (!ro_header_list_copy(list, from->items, from->count)
+        || !ro_header_list_set(list, ro_slice_str("accept"),
+                               ro_slice_str("*/*"))) {
+        return false;
+    }
+    ro_header_list_drop(list, ro_slice_str("mcp-protocol-version"));
+    return true;
+}
+
+/* exchange: the one whose message it is, or NULL for an answer. */
+static bool
+post(ro_session *session, const ro_header_list *from, ro_slice message,
+     ro_exchange *exchange)
+{
+    const ro_legacy *legacy = session->carrier;
+    posting *posted = ro_calloc(1, sizeof(*posted));
+    if (posted == NULL) {
+        return false;
+    }
+    posted->session = session;
+    posted->url = ro_memdup(legacy->endpoint, strlen(legacy->endpoint));
+    posted->message = ro_memdup(message.ptr, message.len);
+    posted->len = message.len;
+    if (exchange != NULL) {
+        posted->once = exchange->kind == RO_KIND_CALL;
+        posted->notify = exchange->kind == RO_KIND_NOTIFY ? exchange : NULL;
+    }
+    if (posted->url == NULL || posted->message == NULL
+        || !post_headers(&posted->headers, from) || !submit_post(posted)) {
+        posting_free(posted);
+        return false;
+    }
+    if (posted->notify != NULL) {
+        posted->notify->transfer_open = true;
+    }
+    return true;
+}
+
+static void
+post_exchange(ro_exchange *exchange, ro_slice message)
+{
+    if (!post(exchange->session, &exchange->headers, message, exchange)) {
+        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "connection");
+    }
+}
+
+/* ---- the stream ---- */
 
 static bool
 take_endpoint(ro_session *session, ro_slice data)
@@ -255,6 +329,13 @@ pass_challenge(ro_session *session, const ro_head *head)
     }
 }
 
+static const char *
+stream_url(const ro_session *session)
+{
+    const ro_legacy *legacy = session->carrier;
+    return legacy->moved != NULL ? legacy->moved : session->url;
+}
+
 static ro_sink_verdict
 stream_head(void *ctx, const ro_head *head)
 {
@@ -266,11 +347,23 @@ stream_head(void *ctx, const ro_head *head)
         pass_challenge(session, head);
         return RO_SINK_STOP;
     }
+    char *next = NULL;
+    if (legacy->redirects < MAX_REDIRECTS) {
+        next = redirected(stream_url(session), head, true);
+    }
+    if (next != NULL) {
+        ro_free(legacy->moved);
+        legacy->moved = next;
+        legacy->redirects++;
+        legacy->again = true;
+        return RO_SINK_STOP;
+    }
     if (head->status != 200 || !is_event_stream(head)) {
         ro_channel_closed(session, head->status == 401   ? "http_401"
                                    : head->status == 403 ? "http_403"
                                    : head->status >= 500 ? "http_5xx"
                                    : head->status >= 400 ? "http_4xx"
+                                   : head->status >= 300 ? "redirected"
                                                          : "content_type");
         return RO_SINK_STOP;
     }
@@ -301,16 +394,22 @@ stream_data(void *ctx, const char *bytes, size_t len)
     return RO_SINK_FAIL;
 }
 
+static bool open_stream(ro_session *session, const ro_header_list *from);
+
 static void
 stream_done(void *ctx, ro_net_code code)
 {
     ro_session *session = ctx;
     ro_legacy *legacy = session->carrier;
-    (void)code;
+    bool again = legacy->again && code == RO_NET_OK && !legacy->over;
     ro_transfer_release(legacy->stream);
     legacy->stream = NULL;
     ro_sse_free(&legacy->sse);
-    if (legacy->opened) {
+    legacy->again = false;
+    if (again && open_stream(session, &session->template)) {
+        return;
+    }
+    if (legacy->opened || again) {
         ro_channel_closed(session, "connection");
     }
 }
@@ -334,6 +433,7 @@ open_stream(ro_session *session, const ro_header_list *from)
                     stream_event, session);
         ro_session_request(session, &request);
         request.method = "GET";
+        request.url = stream_url(session);
         request.headers = headers.items;
         request.n_headers = headers.count;
         opened = ro_net_submit(session->mcp->net, &request, &sink,
@@ -385,6 +485,7 @@ legacy_free(ro_session *session)
 {
     ro_legacy *legacy = session->carrier;
     ro_sse_free(&legacy->sse);
+    ro_free(legacy->moved);
     ro_free(legacy->endpoint);
     ro_free(legacy);
 }

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from servers.dcode import Dcode
+from servers.legacy import PHASES, LegacyServer
 from servers.raw_server import RawServer, Request, Wire, answer, http
 
 Make = Callable[..., RawServer]
@@ -20,7 +21,6 @@ ACCESS = "access-token-of-the-first-kind"
 REFRESH = "refresh-token-of-the-first-kind"
 NEW_ACCESS = "access-token-that-came-later"
 NEW_REFRESH = "refresh-token-that-came-later"
-PHASES = ("initialize", "notifications/initialized", "tools/list", "tools/call")
 HOUR = 3600.0
 
 
@@ -101,7 +101,7 @@ def refreshes(server: RawServer) -> list[Request]:
 def test_a_valid_token_is_used(dcode: Dcode, raw: Make, auth: bool, kind: str) -> None:
     server = raw(result=json.dumps({"content": [{"type": "text", "text": f"{ACCESS} {REFRESH}"}]}))
     if kind == "sse":
-        legacy(server)
+        LegacyServer(server)
     path = store(dcode, server, issuer=server)
     before = path.read_bytes()
     dcode.serve(raw={"type": kind, "url": server.url} | ({"auth": "oauth"} if auth else {}))
@@ -113,25 +113,6 @@ def test_a_valid_token_is_used(dcode: Dcode, raw: Make, auth: bool, kind: str) -
             assert bearer(request) == b"Bearer " + ACCESS.encode(), phase
     assert not refreshes(server)
     assert path.read_bytes() == before
-
-
-def legacy(server: RawServer) -> None:
-    """Makes `server` one of HTTP with SSE: every answer goes to the newest stream."""
-    streams: list[Wire] = []
-
-    def opened(request: Request, wire: Wire) -> None:
-        wire.chunked_head()
-        wire.chunk(b"event: endpoint\ndata: /messages\n\n")
-        streams.append(wire)
-        wire.stall()
-
-    def posted(request: Request, wire: Wire) -> bytes:
-        if isinstance(request.message, dict) and "id" in request.message:
-            body = server.default(request, wire).partition(b"\r\n\r\n")[2]
-            streams[-1].chunk(b"event: message\ndata: " + body + b"\n\n")
-        return http(202, content_type=None)
-
-    server.handlers.update({"GET": opened, **dict.fromkeys(PHASES, posted)})
 
 
 @pytest.mark.parametrize("lifetime", [-HOUR, 5.0, None], ids=["expired", "margin", "unknown"])
