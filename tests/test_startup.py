@@ -17,7 +17,9 @@ from deepagents_ro.command import Command
 
 Make = Callable[..., RawServer]
 
-BENCH = Path(__file__).parent.parent / "bench"
+ROOT = Path(__file__).parent.parent
+BENCH = ROOT / "bench"
+LOCK = ROOT / "requirements" / "dcode-0.1.55.txt"
 TOOL = "worker-broker_worker_task_context"
 # The packages that one call with a header, over Streamable HTTP, is made with. `jsonschema` and
 # what it needs come on top when the tool has an output schema.
@@ -269,6 +271,14 @@ for line in sys.stdin:
 
 
 class TestStepsAside:
+    def test_the_pinned_versions_are_the_verified_ones(self) -> None:
+        pinned = {}
+        for line in LOCK.read_text().splitlines():
+            name, mark, version = line.removesuffix(" \\").partition("==")
+            if mark:
+                pinned[name.replace("-", "_")] = version.partition(" ")[0]
+        assert {name: pinned[name] for name in startup.VERIFIED} == startup.VERIFIED
+
     def test_for_any_other_version_of_any_package(self, tmp_path: Path) -> None:
         for package in startup.VERIFIED:
             place = tmp_path / package
