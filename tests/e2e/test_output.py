@@ -148,12 +148,12 @@ def test_a_full_pipe_without_a_reader(dcode: Dcode, raw: Make) -> None:
     reader, writer = os.pipe()
     size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     os.write(writer, b"-" * size)
-    running = dcode.start("raw_look", stdout=writer, deadline_ms=2500)
+    running = dcode.start("raw_look", stdout=writer, deadline_ms=4000)
     os.close(writer)
     run = running.finish(12)
     os.close(reader)
     assert run.exit_code == 1
-    assert run.seconds <= 2.5 + 3.0 + 0.75
+    assert run.seconds <= 4.0 + 3.0 + 0.75
     assert not run.leftovers
 
 
@@ -162,7 +162,7 @@ def test_a_reader_that_stops_gets_a_prefix_of_one_document(dcode: Dcode, raw: Ma
     dcode.serve(raw=raw(result='{"content":[{"type":"text","text":"%s"}]}' % text))
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-    running = dcode.start("raw_look", stdout=writer, deadline_ms=2500)
+    running = dcode.start("raw_look", stdout=writer, deadline_ms=4000)
     os.close(writer)
     run = running.finish(12)
     got = b""
@@ -170,7 +170,7 @@ def test_a_reader_that_stops_gets_a_prefix_of_one_document(dcode: Dcode, raw: Ma
         got += piece
     os.close(reader)
     assert run.exit_code == 1
-    assert run.seconds <= 2.5 + 3.0 + 0.75
+    assert run.seconds <= 4.0 + 3.0 + 0.75
     whole = (
         b'{"schema_version":1,"command":"tools call-read-only","data":{"ok":true,"status":"ok",'
         b'"tool":"raw_look","content":[{"type":"text","text":"' + text.encode() + b'"}]}}\n'
@@ -288,10 +288,11 @@ def test_signals_at_any_moment(dcode: Dcode, raw: Make) -> None:
         time.sleep(0.02 + step * 0.1)
         with contextlib.suppress(ProcessLookupError):  # it was done
             os.kill(running.pid, SIGNALS[step % 3])
-        run = running.finish(10).clean()
+        run = running.finish(10)
         if run.exit_code == -SIGNALS[step % 3]:
+            # the interpreter's own start-up: it may say so on standard error
             assert run.stdout == b""
-            assert step < 3, "the command is up by then"
+            assert step < 4, "the command is up by then"
             outcomes.add("ended")
         elif run.exit_code == 0:
             run.expect_ok("raw_look")
