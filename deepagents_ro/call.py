@@ -221,8 +221,12 @@ class One:
             raise Denied(outcome)
         if not job.done():
             await asyncio.wait({job}, timeout=CONVERT_SECONDS)
-        if not job.done() or job.cancelled() or job.exception() is not None:
+        if not job.done() or job.cancelled():
             raise Denied("malformed_result")
+        if job.exception() is not None:
+            # The wrapper reports what the SDK refuses in its message; what it lets through is the
+            # adapter's, for a valid block that it cannot convert.
+            raise Denied("runtime_failure")
         message = job.result()
         if getattr(message, "status", None) != "success" or not isinstance(
             message.content, list
