@@ -47,6 +47,18 @@ def _short_int(text: str) -> int | str:
     return int(text) if len(text) < 4000 else text
 
 
+class _Moments(dict[str, float]):
+    """Times by label; a reader may be ahead of the thread that notes one."""
+
+    def __missing__(self, label: str) -> float:
+        end = time.monotonic() + 2.0
+        while label not in self and time.monotonic() < end:
+            time.sleep(0.005)
+        if label not in self:
+            raise KeyError(label)
+        return dict.__getitem__(self, label)
+
+
 class Gone(Exception):
     """The peer or the test closed the connection under a handler."""
 
@@ -312,7 +324,7 @@ class RawServer:
         self.on_accept: Callable[[int, Wire], None] | None = None
         self.requests: list[Request] = []
         self.connections: list[Connection] = []
-        self.sent_at: dict[str, float] = {}
+        self.sent_at = _Moments()
         self.stopping = threading.Event()
         self.errors: list[BaseException] = []
         self._sessions = _Sessions()
