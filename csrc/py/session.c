@@ -253,8 +253,8 @@ call_stdio(PyObject *object, PyObject *args)
     PyObject *argv_list;
     PyObject *env_list;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "s#OO:stdio", &server, &len, &argv_list,
-                          &env_list)) {
+    if (!PyArg_ParseTuple(args, "s#O!O!:stdio", &server, &len, &PyList_Type,
+                          &argv_list, &PyList_Type, &env_list)) {
         return NULL;
     }
     char **argv = string_array(argv_list);
