@@ -331,7 +331,8 @@ class RawServer:
         self._lock = threading.Lock()
         self._socks: set[socket.socket] = set()
         self._arrived = threading.Condition(self._lock)
-        self._listener = socket.create_server((host, 0), backlog=64)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, 0), backlog=64, family=family)
         self.host = host
         self.port = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._accept, name="raw-accept", daemon=True)
@@ -339,7 +340,8 @@ class RawServer:
     @property
     def origin(self) -> str:
         """Scheme, host and port."""
-        return f"{'https' if self.context else 'http'}://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.context else 'http'}://{host}:{self.port}"
 
     @property
     def url(self) -> str:
