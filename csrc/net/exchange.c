@@ -357,7 +357,9 @@ start_raw(ro_exchange *exchange)
     exchange->kind = RO_KIND_RAW;
     exchange->cap = RO_MAX_ANSWER;
     ro_buf_init(&exchange->data, exchange->cap);
-    if (!session->auth || ro_call_gate(session->mcp->call) != RO_GATE_CLOSED) {
+    /* what is no JSON-RPC message never goes to the endpoint itself */
+    if (!session->auth || ro_call_gate(session->mcp->call) != RO_GATE_CLOSED
+        || strcmp(exchange->url, session->url) == 0) {
         ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "refused");
         return;
     }
