@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from deepagents_ro import _mcpro, host, startup
 from deepagents_ro.command import DEADLINE_VARIABLE, Command, parse_options
+from deepagents_ro.deadline import first_deadline
 
 if TYPE_CHECKING:
     from deepagents_ro.audit import ServerRow
@@ -138,14 +139,7 @@ async def collect(
     """Ask the servers until the first deadline."""
     from deepagents_ro.audit import Audit
 
-    loop = asyncio.get_running_loop()
-    expired = loop.create_future()
-
-    def expire() -> None:
-        loop.remove_reader(guard.cancel_fd)
-        expired.set_result(None)
-
-    loop.add_reader(guard.cancel_fd, expire)
+    expired = first_deadline(guard)
     audit = Audit(command, sources)
     guard.set_exit_hook(audit.call.exit_hook())
     with Progress(terminal, len(audit.names)) as progress:

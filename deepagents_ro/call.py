@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from deepagents_ro import _mcpro, host, startup
+from deepagents_ro.deadline import first_deadline
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -107,15 +108,8 @@ async def supervise(
     work: One, job: Coroutine[Any, Any, bytes], guard: _mcpro.Guard
 ) -> bytes:
     """Run `job` until it ends or the first deadline comes, whichever is first."""
-    loop = asyncio.get_running_loop()
-    expired = loop.create_future()
-
-    def expire() -> None:
-        loop.remove_reader(guard.cancel_fd)
-        expired.set_result(None)
-
-    loop.add_reader(guard.cancel_fd, expire)
-    task = loop.create_task(job)
+    expired = first_deadline(guard)
+    task = asyncio.ensure_future(job)
     await asyncio.wait({task, expired}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         await work.settle_tokens()
