@@ -210,7 +210,7 @@ static bool
 post_headers(ro_header_list *list, const ro_header_list *from)
 {
     if (!ro_header_list_copy(list, from->items, from->count)
-        || !ro_header_list_set(list, ro_slice_str("accept"),
+        || !ro_header_list_set(list, ro_slice_str("Accept"),
                                ro_slice_str("*/*"))) {
         return false;
     }
@@ -423,9 +423,9 @@ open_stream(ro_session *session, const ro_header_list *from)
     ro_sink sink = {session, stream_head, stream_data, stream_done};
     bool opened
         = post_headers(&headers, from)
-          && ro_header_list_set(&headers, ro_slice_str("accept"),
+          && ro_header_list_set(&headers, ro_slice_str("Accept"),
                                 ro_slice_str("text/event-stream"))
-          && ro_header_list_set(&headers, ro_slice_str("cache-control"),
+          && ro_header_list_set(&headers, ro_slice_str("Cache-Control"),
                                 ro_slice_str("no-store"));
     if (opened) {
         ro_header_list_drop(&headers, ro_slice_str("content-type"));
