@@ -97,12 +97,18 @@ class ManagedImage:
         argv: Sequence[str] | None = None,
         stdin: bytes = INPUT,
         pass_fds: Sequence[int] = (),
+        redirect: str = "",
         limit: float = 30.0,
     ) -> Run:
-        """One run to its end; `argv` replaces what comes after the launcher's words."""
+        """One run to its end; `argv` replaces what comes after the launcher's words.
+
+        `redirect` is bash's, such as `9<&5`.
+        """
         words = [] if launcher == "ours" else ["tools", "call-read-only"]
         command = self.command(launcher)
         command += [*words, tool, "--json"] if argv is None else list(argv)
+        if redirect:
+            command = ["/bin/bash", "-c", f'exec "$@" {redirect}', "bash", *command]
         environment = {
             "HOME": str(home),
             "LANG": "C.UTF-8",
