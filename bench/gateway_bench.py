@@ -36,8 +36,12 @@ async def bare_tool(url: str, context: ssl.SSLContext, stack: Any) -> Call:
     from langchain_mcp_adapters.sessions import StreamableHttpConnection, create_session
     from langchain_mcp_adapters.tools import load_mcp_tools
 
-    def client(**options: Any) -> httpx.AsyncClient:
-        return httpx.AsyncClient(verify=context, **options)
+    def client(
+        headers: dict[str, str] | None = None,
+        timeout: httpx.Timeout | None = None,
+        auth: httpx.Auth | None = None,
+    ) -> httpx.AsyncClient:
+        return httpx.AsyncClient(verify=context, headers=headers, timeout=timeout, auth=auth)
 
     connection = StreamableHttpConnection(
         transport="streamable_http", url=url, httpx_client_factory=client
@@ -97,12 +101,6 @@ async def measure(port: int, cafile: str, calls: int) -> dict[str, list[float]]:
     return times
 
 
-def percentile(times: list[float], percent: int) -> float:
-    """Nearest rank."""
-    ordered = sorted(times)
-    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
-
-
 def main() -> int:
     """Measure and print; 1 when the overhead is over its bound."""
     import os
@@ -118,7 +116,7 @@ def main() -> int:
     if events["call"] != 2 * (options.calls + 20):
         raise SystemExit(f"the server logged {events['call']} calls")
     rows = {
-        name: {f"p{percent}_ms": percentile(found, percent) for percent in (50, 95, 99)}
+        name: {f"p{percent}_ms": results.percentile(found, percent) for percent in (50, 95, 99)}
         for name, found in times.items()
     }
     overhead = rows["wrapped"]["p95_ms"] - rows["bare adapter"]["p95_ms"]

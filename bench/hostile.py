@@ -1,8 +1,9 @@
 """A raw TLS server whose every byte is under control, for the memory measurements.
 
-    python bench/hostile.py CERTIFICATE LOG MODE
+    python bench/hostile.py CERTIFICATE LOG MODE [--tools N] [--entry-bytes B]
 
-MODE: `small` answers everything properly; `body-200mb` answers the call with 200 MB of JSON;
+MODE: `small` answers everything properly and has N more tools whose entries have B bytes each,
+sent in one answer that was made beforehand; `body-200mb` answers the call with 200 MB of JSON;
 `body-endless` answers it without end; `list-endless` sends a tool list without end;
 `list-pages` sends pages of tools without end. LOG as in server.py. Ends when standard input
 ends.
@@ -10,14 +11,15 @@ ends.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import ssl
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import lifeline
+from sandbox import EXPECTED
 
 MODES = ("small", "body-200mb", "body-endless", "list-endless", "list-pages")
 MEGABYTE = 1_000_000
@@ -27,7 +29,7 @@ TOOL = {
     "inputSchema": {"type": "object", "properties": {"task_id": {"type": "string"}}},
     "annotations": {"readOnlyHint": True},
 }
-STRUCTURED = {"task_id": "worker.1", "state": "running"}
+ENTRY_BYTES = 4096
 
 
 def answer(identity: Any, result: dict[str, Any]) -> bytes:
@@ -35,21 +37,25 @@ def answer(identity: Any, result: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": identity, "result": result}).encode()
 
 
-def other_tool(number: int) -> bytes:
-    """A well-formed list entry of about 4 KiB that nobody asked for."""
+def other_tool(number: int, size: int = ENTRY_BYTES) -> bytes:
+    """A well-formed list entry of about `size` bytes that nobody asked for."""
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
     entry = {
         "name": f"other_{number}",
-        "description": "x" * 3900,
-        "inputSchema": {"type": "object"},
+        "description": "One of many.",
+        "inputSchema": schema,
         "annotations": {"readOnlyHint": True},
     }
+    missing = size - len(json.dumps(entry))
+    for field in range(max(0, missing) // 128):
+        schema["properties"][f"field_{field:03d}"] = {"type": "string", "description": "x" * 66}
     return json.dumps(entry).encode()
 
 
 async def small_call(identity: Any) -> AsyncIterator[bytes]:
     """A proper answer."""
-    block = {"type": "text", "text": json.dumps(STRUCTURED)}
-    yield answer(identity, {"content": [block], "structuredContent": STRUCTURED})
+    block = {"type": "text", "text": json.dumps(EXPECTED)}
+    yield answer(identity, {"content": [block], "structuredContent": EXPECTED})
 
 
 async def large_call(identity: Any, megabytes: int | None) -> AsyncIterator[bytes]:
@@ -73,16 +79,24 @@ async def endless_list(identity: Any) -> AsyncIterator[bytes]:
         number += 64
 
 
-async def page(identity: Any, cursor: str | None, *, endless: bool) -> AsyncIterator[bytes]:
-    """One page of tools; with `endless` there is always a next one."""
+def tools_array(tools: int, size: int) -> bytes:
+    """The tool and so many others, as JSON."""
+    entries = [json.dumps(TOOL).encode(), *(other_tool(number, size) for number in range(tools))]
+    return b"[%s]" % b",".join(entries)
+
+
+async def whole_list(identity: Any, tools: bytes) -> AsyncIterator[bytes]:
+    """A proper tool list."""
+    identity = json.dumps(identity).encode()
+    yield b'{"jsonrpc":"2.0","id":%s,"result":{"tools":%s}}' % (identity, tools)
+
+
+async def page(identity: Any, cursor: str | None) -> AsyncIterator[bytes]:
+    """One page of tools; there is always a next one."""
     number = int(cursor or 0)
     tools: list[Any] = [] if number else [TOOL]
-    if endless:
-        tools += [json.loads(other_tool(number * 16 + step)) for step in range(16)]
-    result: dict[str, Any] = {"tools": tools}
-    if endless:
-        result["nextCursor"] = str(number + 1)
-    yield answer(identity, result)
+    tools += [json.loads(other_tool(number * 16 + step)) for step in range(16)]
+    yield answer(identity, {"tools": tools, "nextCursor": str(number + 1)})
 
 
 class Connection:
@@ -93,11 +107,13 @@ class Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         mode: str,
+        tools: bytes,
         log: lifeline.Log,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._mode = mode
+        self._tools = tools
         self._log = log
 
     async def run(self) -> None:
@@ -147,8 +163,10 @@ class Connection:
             cursor = (message.get("params") or {}).get("cursor")
             if self._mode == "list-endless":
                 await self._send(endless_list(identity))
+            elif self._mode == "list-pages":
+                await self._send(page(identity, cursor))
             else:
-                await self._send(page(identity, cursor, endless=self._mode == "list-pages"))
+                await self._send(whole_list(identity, self._tools))
         elif method == "tools/call":
             self._log.write("call", message["params"]["name"])
             megabytes = {"body-200mb": 200, "body-endless": None}
@@ -177,22 +195,27 @@ async def once(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 
-async def serve(certificate: str, log_path: str, mode: str) -> None:
+async def serve(options: argparse.Namespace) -> None:
     """Accept on a free port and announce it."""
-    log = lifeline.Log(log_path)
+    log = lifeline.Log(options.log)
+    tools = tools_array(options.tools, options.entry_bytes)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate)
+    context.load_cert_chain(options.certificate)
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Connection(reader, writer, mode, log).run()
+        await Connection(reader, writer, options.mode, tools, log).run()
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
-    lifeline.announce(port=server.sockets[0].getsockname()[1])
+    lifeline.announce(server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or sys.argv[3] not in MODES:
-        sys.exit(f"usage: hostile.py CERTIFICATE LOG {{{'|'.join(MODES)}}}")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("certificate")
+    parser.add_argument("log")
+    parser.add_argument("mode", choices=MODES)
+    parser.add_argument("--tools", type=int, default=0)
+    parser.add_argument("--entry-bytes", type=int, default=ENTRY_BYTES)
     lifeline.hold()
-    asyncio.run(serve(*sys.argv[1:]))
+    asyncio.run(serve(parser.parse_args()))

@@ -81,7 +81,7 @@ def child(path: str, argv: list[str]) -> None:
     """Run the script `argv[0]` as the main program, timed."""
     sys.argv = argv
     sys.path[0] = str(Path(argv[0]).parent)
-    sys.meta_path.insert(0, Timer(path))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Timer(path))
     runpy.run_path(argv[0], run_name="__main__")
 
 

@@ -60,7 +60,7 @@ async def serve(target: int, delay_s: float) -> None:
         writer.close()
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    lifeline.announce(port=server.sockets[0].getsockname()[1])
+    lifeline.announce(server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 

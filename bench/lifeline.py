@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 
 def hold() -> None:
@@ -24,9 +23,9 @@ def hold() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def announce(**facts: Any) -> None:
+def announce(*ports: int) -> None:
     """Tell the parent where we listen."""
-    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.write(json.dumps({"ports": ports}) + "\n")
     sys.stdout.flush()
 
 

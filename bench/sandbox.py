@@ -22,9 +22,20 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 TOOL = "worker-broker_worker_task_context"
 ARGUMENTS = b'{"task_id":"worker.1"}'
+TOKEN = "benchmark-not-a-secret"
 REFERENCE = [sys.executable, str(HERE / "reference.py"), TOOL, "--json"]
 OURS = [str(Path(sys.executable).parent / "dcode"), "tools", "call-read-only", TOOL, "--json"]
 COMMANDS = {"reference": REFERENCE, "ours": OURS}
+
+
+# The structured content that the servers of this directory answer.
+EXPECTED = {
+    "task_id": "worker.1",
+    "state": "running",
+    "attempt": 2,
+    "progress": 0.5,
+    "qualification": {"output_attestation": "loopback"},
+}
 
 
 @dataclass(frozen=True)
@@ -41,9 +52,21 @@ class Run:
     def data(self) -> dict[str, Any]:
         """The `data` of the envelope; an empty object when there is none."""
         try:
-            return json.loads(self.stdout)["data"]
+            data = json.loads(self.stdout)["data"]
         except (ValueError, KeyError, TypeError):
             return {}
+        return data if isinstance(data, dict) else {}
+
+
+def is_right(run: Run) -> bool:
+    """Whether the envelope is the one that the server's answer asks for."""
+    data = run.data()
+    return (
+        run.exit_code == 0
+        and data.get("ok") is True
+        and data.get("structured_content") == EXPECTED
+        and run.stdout.count(b"\n") == 1
+    )
 
 
 class Server:
@@ -59,7 +82,8 @@ class Server:
         if not line:
             self.close()
             raise RuntimeError(f"{command[0]} did not start")
-        self.port: int = json.loads(line)["port"]
+        self.ports: list[int] = json.loads(line)["ports"]
+        self.port = self.ports[0]
 
     def events(self, since: int = 0) -> tuple[Counter[str], int]:
         """Events of the log from byte `since`, counted by their first word; the new position."""
@@ -103,31 +127,45 @@ class Sandbox:
             server.close()
         self._temporary.cleanup()
 
-    def start(self, script: str, *arguments: str, log: bool = True) -> Server:
-        """Start `script` of this directory; with `log` it gets the certificate and a log."""
+    def start(
+        self, script: str, *arguments: str, certificate: bool = True, log: bool = True
+    ) -> Server:
+        """Start `script` of this directory; its first arguments are the certificate and a log."""
         command = [str(HERE / script)]
         log_path = None
+        if certificate:
+            command.append(str(self.root / "server.pem"))
         if log:
             log_path = self.root / f"server-{len(self._servers)}.log"
             log_path.touch()
-            command += [str(self.root / "server.pem"), str(log_path)]
+            command.append(str(log_path))
         server = Server([*command, *arguments], log_path)
         self._servers.append(server)
         return server
 
-    def configure(self, port: int) -> None:
-        """Make the server at `port` the only one of the user's configuration."""
-        config = {
-            "mcpServers": {
-                "worker-broker": {
-                    "type": "http",
-                    "url": f"https://127.0.0.1:{port}/mcp",
-                    "headers": {"Authorization": "Bearer benchmark-not-a-secret"},
-                }
+    def proxy(self, port: int, round_trip_ms: float) -> Server:
+        """A proxy in front of `port` that makes it far away."""
+        return self.start(
+            "latency_proxy.py", str(port), str(round_trip_ms), certificate=False, log=False
+        )
+
+    def configure(self, port: int, *others: int) -> None:
+        """Make the server at `port` the tool's in the user's configuration.
+
+        `others` are ports of servers that cannot own the tool's name.
+        """
+        named = {"worker-broker": port}
+        named.update((f"other-{number:02d}", other) for number, other in enumerate(others))
+        servers = {
+            name: {
+                "type": "http",
+                "url": f"https://127.0.0.1:{where}/mcp",
+                "headers": {"Authorization": f"Bearer {TOKEN}"},
             }
+            for name, where in named.items()
         }
         path = self.home / ".deepagents" / ".mcp.json"
-        path.write_text(json.dumps(config), encoding="utf-8")
+        path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
 
     def environment(self) -> dict[str, str]:
         """The whole environment of a measured command."""
@@ -145,10 +183,14 @@ class Sandbox:
         stdin: bytes = ARGUMENTS,
         limit_s: float = 30.0,
         extra: dict[str, str] | None = None,
+        lane: int = 0,
     ) -> Run:
-        """Run `command` to its end and measure it; killed after `limit_s`."""
-        out_path, err_path = self.root / "stdout", self.root / "stderr"
-        in_path = self.root / "stdin"
+        """Run `command` to its end and measure it; killed after `limit_s`.
+
+        Runs at the same time, on threads of their own, need different lanes.
+        """
+        out_path, err_path = self.root / f"stdout-{lane}", self.root / f"stderr-{lane}"
+        in_path = self.root / f"stdin-{lane}"
         in_path.write_bytes(stdin)
         with in_path.open("rb") as source, out_path.open("wb") as out, err_path.open("wb") as err:
             started = time.perf_counter()

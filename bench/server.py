@@ -11,7 +11,6 @@ import argparse
 import json
 import logging
 import socket
-import sys
 from typing import Annotated, Any
 
 import lifeline
@@ -19,20 +18,10 @@ import uvicorn
 from mcp.server.fastmcp import FastMCP
 from mcp.types import ToolAnnotations
 from pydantic import Field
+from sandbox import EXPECTED
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 READ_ONLY = ToolAnnotations(readOnlyHint=True, destructiveHint=False, openWorldHint=False)
-
-
-def context(task_id: str) -> dict[str, Any]:
-    """What the tool answers: small, with the number forms that a parser likes to change."""
-    return {
-        "task_id": task_id,
-        "state": "running",
-        "attempt": 2,
-        "progress": 0.5,
-        "qualification": {"output_attestation": "loopback"},
-    }
 
 
 def build(tools: int, schema_bytes: int, json_answers: bool, path: str) -> FastMCP:
@@ -42,7 +31,7 @@ def build(tools: int, schema_bytes: int, json_answers: bool, path: str) -> FastM
     @mcp.tool(annotations=READ_ONLY, structured_output=True)
     def worker_task_context(task_id: str) -> dict[str, Any]:
         """The context of one task."""
-        return context(task_id)
+        return {**EXPECTED, "task_id": task_id}
 
     filler = "x" * max(0, schema_bytes - 200)
     for number in range(tools):
@@ -127,9 +116,9 @@ def main() -> None:
         timeout_graceful_shutdown=1,
     )
     lifeline.hold()
-    lifeline.announce(port=listener.getsockname()[1])
+    lifeline.announce(listener.getsockname()[1])
     uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
