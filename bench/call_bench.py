@@ -17,7 +17,7 @@ from typing import Any
 
 import results
 import turns
-from sandbox import COMMANDS, Sandbox
+from sandbox import COMMANDS, PLAIN_IMPORTS, Sandbox
 
 # What is to be reached, as a share of the reference.
 WALL_TARGETS = {0.0: 0.38, 50.0: 0.48}
@@ -60,8 +60,7 @@ def main() -> int:
     names = [options.only] if options.only else ["reference", "ours"]
     contenders = {name: turns.Contender(COMMANDS[name]) for name in names}
     if options.plain_imports:
-        plain = {"DEEPAGENTS_RO_PLAIN_IMPORTS": "1"}
-        contenders["plain imports"] = turns.Contender(COMMANDS["ours"], plain)
+        contenders["plain imports"] = turns.Contender(COMMANDS["ours"], PLAIN_IMPORTS)
     report: dict[str, Any] = {
         "runs": options.runs,
         "answers": "event streams" if options.streams else "JSON",

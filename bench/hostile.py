@@ -118,7 +118,7 @@ class Connection:
 
     async def run(self) -> None:
         """Answer requests until the peer goes away."""
-        self._log.write("connection", str(self._writer.get_extra_info("peername")[1]))
+        self._log.write("connection", self._writer.get_extra_info("peername")[1])
         try:
             while await self._exchange():
                 continue

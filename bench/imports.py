@@ -1,16 +1,14 @@
 """The import budget of the call: self time of every module, grouped by package.
 
-    python bench/imports.py [budget|reference|ours] [--top 25] [--modules]
+    python bench/imports.py [reference plain ours] [--top 25] [--modules]
 
-`budget`, the default, runs the call twice: with the plain stack (`DEEPAGENTS_RO_PLAIN_IMPORTS=1`)
-and with what `deepagents_ro/startup.py` keeps out of the process, and prints both by package. The
-other two print one command alone.
+`plain` is our command without the start-up shortcuts (`deepagents_ro/startup.py`).
 
 The figures of `-X importtime`, written by the process itself to a file of its own: our command
 sends descriptor 2 to the null device before anything is imported and leaves without interpreter
 shutdown, so the interpreter's own report is lost. Finding, loading and running each module is
-timed, nested imports subtracted. Stand-ins have no file and are not timed. Prints a table and
-writes bench/results/imports-NAME.json, which lists every module.
+timed, nested imports subtracted. Prints one table with a column per command and writes
+bench/results/imports.json, which lists every module.
 """
 
 from __future__ import annotations
@@ -27,6 +25,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandbox import Sandbox
+
+
+if TYPE_CHECKING:
+    from sandbox import Sandbox
+
+NAMES = ("reference", "plain", "ours")
 
 
 class Timer:
@@ -154,33 +158,72 @@ def budget(sandbox: Sandbox, top: int) -> None:
         results.say(f"and {len(left)} more")
 
 
+def measure(sandbox: Sandbox, name: str) -> list[tuple[str, float]]:
+    """`(module, milliseconds)` of every module that one call imports."""
+    from sandbox import COMMANDS, PLAIN_IMPORTS
+
+    command = COMMANDS["reference" if name == "reference" else "ours"]
+    script = command[1:] if name == "reference" else command
+    extra = PLAIN_IMPORTS if name == "plain" else None
+    sandbox.run(command, extra=extra)
+    sink = sandbox.root / f"imports-{name}"
+    run = sandbox.run([sys.executable, __file__, "--child", str(sink), *script], extra=extra)
+    if run.data().get("ok") is not True:
+        raise SystemExit(f"the call failed: {run.stdout[:300]!r} {run.stderr[-300:]!r}")
+    return read(sink)
+
+
 def main() -> int:
-    """Run one command, or the call both ways, and print the budget."""
+    """Run each command once, timed, and print their budgets side by side."""
     import results
-    from sandbox import COMMANDS, Sandbox
+    from sandbox import Sandbox
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "command", nargs="?", choices=["budget", *sorted(COMMANDS)], default="budget"
-    )
+    parser.add_argument("commands", nargs="*", metavar="COMMAND", help=", ".join(NAMES))
     parser.add_argument("--top", type=int, default=25)
     parser.add_argument("--modules", action="store_true", help="single modules, not packages")
     options = parser.parse_args()
+    names = options.commands or list(NAMES)
+    if unknown := set(names) - set(NAMES):
+        parser.error(f"no such command: {', '.join(sorted(unknown))}")
     with Sandbox() as sandbox:
-        server = sandbox.start("server.py")
+        server = sandbox.start("server.py", "--json")
         sandbox.configure(server.port)
-        if options.command == "budget":
-            budget(sandbox, options.top)
-            return 0
-        rows = record(sandbox, options.command)
-    packages = report(options.command, rows)
-    if options.modules:
-        lines = [[n, f"{ms:.1f}"] for n, ms in sorted(rows, key=lambda row: -row[1])]
-        results.table(["module", "self ms"], lines[: options.top])
-    else:
-        lines = [[n, f"{ms:.1f}", str(count)] for n, (ms, count) in packages.items()]
-        results.table(["package", "self ms", "modules"], lines[: options.top])
+        rows = {name: measure(sandbox, name) for name in names}
+    budgets = {
+        name: {module: (millis, 1) for module, millis in found}
+        if options.modules
+        else by_package(found)
+        for name, found in rows.items()
+    }
+    for name, found in rows.items():
+        total = sum(millis for _module, millis in found)
+        results.say(f"{name}: {total:.0f} ms in {len(found)} modules")
+    head = ["module" if options.modules else "package"]
+    for name in names:
+        head += [f"{name} ms", "modules"]
+    results.table(head, lines_of(budgets)[: options.top])
+    results.write(
+        "imports",
+        {
+            name: {"packages": by_package(found), "modules": dict(found)}
+            for name, found in rows.items()
+        },
+    )
     return 0
+
+
+def lines_of(budgets: dict[str, dict[str, tuple[float, int]]]) -> list[list[str]]:
+    """One line per package of any command, the dearest of the first command first."""
+    every = dict.fromkeys(package for budget in budgets.values() for package in budget)
+    lines = []
+    for package in every:
+        cells = [package]
+        for budget in budgets.values():
+            millis, modules = budget.get(package, (0.0, 0))
+            cells += [f"{millis:.1f}", str(modules)] if modules else ["-", "-"]
+        lines.append(cells)
+    return lines
 
 
 if __name__ == "__main__":

@@ -30,11 +30,11 @@ def announce(*ports: int) -> None:
 
 
 class Log:
-    """Events of a server, one word and one name a line, for the parent to count."""
+    """Events of a server, the name of the event and its details in a line, for the parent."""
 
     def __init__(self, path: str) -> None:
         self._file = Path(path).open("ab", buffering=0)  # noqa: SIM115  (lives as long as we do)
 
-    def write(self, event: str, detail: str = "-") -> None:
+    def write(self, event: str, *details: object) -> None:
         """Append one line in one write, so that lines of many tasks stay whole."""
-        self._file.write(f"{event} {detail}\n".encode())
+        self._file.write(" ".join([event, *map(str, details)]).encode() + b"\n")

@@ -40,8 +40,8 @@ def parts(options: argparse.Namespace) -> list[Part]:
     found = [
         Part("call", ["call_bench.py", "--runs", str(runs), "--plain-imports"], 90 + 20 * runs),
         Part("memory", ["memory_bench.py", "--runs", "1" if quick else "3"], 240),
-        Part("imports-reference", ["imports.py", "reference", "--top", "15"], 60),
-        Part("imports-ours", ["imports.py", "ours", "--top", "15"], 60),
+        Part("imports", ["imports.py"], 120),
+        Part("sequence", ["sequence.py"], 60),
         Part("discovery", ["discovery_bench.py", *brief], 600),
         Part("scale", ["scale_bench.py", "--calls", str(calls)], 600),
         Part("transport", ["transport_bench.py", *brief], 900),

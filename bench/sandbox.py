@@ -26,6 +26,8 @@ TOKEN = "benchmark-not-a-secret"
 REFERENCE = [sys.executable, str(HERE / "reference.py"), TOOL, "--json"]
 OURS = [str(Path(sys.executable).parent / "dcode"), "tools", "call-read-only", TOOL, "--json"]
 COMMANDS = {"reference": REFERENCE, "ours": OURS}
+# For our command: without what keeps modules out of the process.
+PLAIN_IMPORTS = {"DEEPAGENTS_RO_PLAIN_IMPORTS": "1"}
 
 
 # The structured content that the servers of this directory answer.

@@ -3,8 +3,9 @@
     python bench/server.py CERTIFICATE LOG [--tools N] [--schema-bytes B] [--json] [--path P]
 
 Serves `worker_task_context` (read-only) and N more tools with a schema of about B bytes each.
-LOG gets `connection ADDRESS` when a TLS connection is established, `request METHOD` per HTTP
-request and `call TOOL` per `tools/call`. Ends when standard input ends.
+LOG gets `connection PORT` when a TLS connection is established, `request METHOD PORT` per HTTP
+request, `message METHOD PORT` per JSON-RPC message and `call TOOL` per `tools/call`; PORT is the
+client's. Ends when standard input ends.
 """
 
 import argparse
@@ -50,13 +51,14 @@ def build(tools: int, schema_bytes: int, json_answers: bool, path: str) -> FastM
 
 
 def counted(app: Any, log: lifeline.Log) -> Any:
-    """`app` with every request and every `tools/call` written to `log`."""
+    """`app` with every request and every JSON-RPC message written to `log`."""
 
     async def wrapper(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        log.write("request", scope["method"])
+        port = scope["client"][1]
+        log.write("request", scope["method"], port)
         body = bytearray()
 
         async def counting_receive() -> Any:
@@ -64,7 +66,7 @@ def counted(app: Any, log: lifeline.Log) -> Any:
             if message["type"] == "http.request":
                 body.extend(message.get("body", b""))
                 if not message.get("more_body"):
-                    note_call(bytes(body), log)
+                    note_message(bytes(body), port, log)
                     body.clear()
             return message
 
@@ -73,11 +75,12 @@ def counted(app: Any, log: lifeline.Log) -> Any:
     return wrapper
 
 
-def note_call(body: bytes, log: lifeline.Log) -> None:
-    """Write `call TOOL` when `body` is a `tools/call` request."""
-    if b'"tools/call"' not in body:
+def note_message(body: bytes, port: int, log: lifeline.Log) -> None:
+    """Write `message METHOD PORT`, and `call TOOL` for a `tools/call`, when `body` is a message."""
+    if not body:
         return
     message = json.loads(body)
+    log.write("message", message.get("method", "-"), port)
     if message.get("method") == "tools/call":
         log.write("call", message["params"]["name"])
 
@@ -87,7 +90,7 @@ def protocol(log: lifeline.Log) -> type[H11Protocol]:
 
     class CountingProtocol(H11Protocol):
         def connection_made(self, transport: Any) -> None:
-            log.write("connection", str(transport.get_extra_info("peername")[1]))
+            log.write("connection", transport.get_extra_info("peername")[1])
             super().connection_made(transport)
 
     return CountingProtocol
