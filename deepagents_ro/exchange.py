@@ -239,7 +239,8 @@ class SessionClient(httpx.AsyncClient):
         try:
             response = await super().send(request, **kwargs)
         except Exception:  # noqa: BLE001 - an auth flow may raise anything; the SDK must not see it
-            self._exchanges.challenged.add(self._server)
+            if self.auth is not None:
+                self._exchanges.challenged.add(self._server)
             return self._refuse(request)
         if response.status_code < 300 or request.method != "POST":
             return response

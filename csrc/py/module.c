@@ -7,7 +7,7 @@ module_exec(PyObject *module)
     if (ro_py_add_errors(module) < 0 || ro_py_add_json(module) < 0
         || ro_py_add_mcp(module) < 0 || ro_py_add_redact(module) < 0
         || ro_py_add_guard(module) < 0 || ro_py_add_engine(module) < 0
-        || ro_py_add_session(module) < 0) {
+        || ro_py_add_call(module) < 0 || ro_py_add_session(module) < 0) {
         return -1;
     }
     return 0;

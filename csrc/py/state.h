@@ -33,6 +33,7 @@ int ro_py_add_mcp(PyObject *module);
 int ro_py_add_redact(PyObject *module);
 int ro_py_add_guard(PyObject *module);
 int ro_py_add_engine(PyObject *module);
+int ro_py_add_call(PyObject *module);
 int ro_py_add_session(PyObject *module);
 
 /* Types are made with PyType_FromModuleAndSpec and kept in the state. */
