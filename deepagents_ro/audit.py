@@ -90,14 +90,14 @@ class Audit:
         self.configured: set[str] = set()
         self.infos: dict[str, Any] = {}
 
-    async def run(self, expired: asyncio.Future[None], done: Callable[[str], None]) -> list[ServerRow]:
+    async def run(
+        self, expired: asyncio.Future[None], done: Callable[[str], None]
+    ) -> list[ServerRow]:
         """Ask every server until all have answered or `expired`; `done` is told of each."""
         tasks = {asyncio.ensure_future(self.ask(name)): name for name in self.names}
         waiting: set[asyncio.Future[Any]] = {*tasks, expired}
         while not expired.done() and len(waiting) > 1:
-            finished, waiting = await asyncio.wait(
-                waiting, return_when=asyncio.FIRST_COMPLETED
-            )
+            finished, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in finished - {expired}:
                 done(tasks[task])  # type: ignore[index]
         late = {tasks[task] for task in tasks if not task.done()}
@@ -195,9 +195,7 @@ def state_of(noted: str) -> str:
 
 def mark_ambiguous(rows: list[ServerRow]) -> list[ServerRow]:
     """Refuse every tool whose full name stands more than once."""
-    counts = Counter(
-        tool.name for row in rows for tool in row.tools if tool.reason != "filtered"
-    )
+    counts = Counter(tool.name for row in rows for tool in row.tools if tool.reason != "filtered")
     for row in rows:
         row.tools = [
             ToolRow(tool.name, callable=False, reason="ambiguous")

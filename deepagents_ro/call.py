@@ -57,9 +57,7 @@ def run(
     return _mcpro.envelope_exit(code), _mcpro.envelope_error(code)
 
 
-def attempt(
-    command: Command, arguments: bytes, guard: _mcpro.Guard, *, managed: bool
-) -> bytes:
+def attempt(command: Command, arguments: bytes, guard: _mcpro.Guard, *, managed: bool) -> bytes:
     """The success envelope, or `Denied`."""
     if managed:
         host.check_managed_runtime()
@@ -95,18 +93,14 @@ def open_early(plan: host.Plan, call: _mcpro.Call) -> None:
         route = route_to(entry["url"], os.environ)
     except ValueError:
         return  # discovery meets the same fault and reports it
-    call.warm(
-        route.url, route.proxy, route.cafile, route.capath, INITIALIZE_BYTES, WARM_HOLD_MS
-    )
+    call.warm(route.url, route.proxy, route.cafile, route.capath, INITIALIZE_BYTES, WARM_HOLD_MS)
 
 
 # Bytes of the SDK's `initialize` request (mcp 1.30.0); another length only loses the early start.
 INITIALIZE_BYTES = 152
 
 
-async def supervise(
-    work: One, job: Coroutine[Any, Any, bytes], guard: _mcpro.Guard
-) -> bytes:
+async def supervise(work: One, job: Coroutine[Any, Any, bytes], guard: _mcpro.Guard) -> bytes:
     """Run `job` until it ends or the first deadline comes, whichever is first."""
     expired = first_deadline(guard)
     task = asyncio.ensure_future(job)
@@ -222,9 +216,7 @@ class One:
             # adapter's, for a valid block that it cannot convert.
             raise Denied("runtime_failure")
         message = job.result()
-        if getattr(message, "status", None) != "success" or not isinstance(
-            message.content, list
-        ):
+        if getattr(message, "status", None) != "success" or not isinstance(message.content, list):
             raise Denied("malformed_result")
         return message
 
@@ -234,7 +226,11 @@ class One:
 
         secrets = configured_secrets(
             self.connections,
-            {f"{name} {i}": raw for name, all_ in self.plan.raw.items() for i, raw in enumerate(all_)},
+            {
+                f"{name} {number}": entry
+                for name, entries in self.plan.raw.items()
+                for number, entry in enumerate(entries)
+            },
             os.environ,
             await host.stored_tokens(self.connections),
         )

@@ -58,9 +58,7 @@ def parse(argv: list[str], *, managed: bool) -> Command | None:
     `managed` (a managed runtime is installed) refuses `--mcp-config` and `--trust-project-mcp`,
     and ignores the `--no-mcp` and `--sandbox none` that launchers put first.
     """
-    split = next(
-        (i for i in range(len(argv) - 1) if tuple(argv[i : i + 2]) == WORDS), None
-    )
+    split = next((i for i in range(len(argv) - 1) if tuple(argv[i : i + 2]) == WORDS), None)
     if split is None:
         return None
     options = parse_options(argv[:split], managed=managed)
@@ -86,9 +84,7 @@ def parse_options(before: list[str], *, managed: bool) -> dict[str, object] | No
             if not managed:
                 found["no_mcp"] = True
         elif managed:
-            if word == "--sandbox=none" or (
-                word == "--sandbox" and next(words, None) == "none"
-            ):
+            if word == "--sandbox=none" or (word == "--sandbox" and next(words, None) == "none"):
                 continue
             return None
         elif word == "--trust-project-mcp":

@@ -22,7 +22,7 @@ typedef enum ro_hints_code {
     RO_HINTS_TOO_DEEP,
     RO_HINTS_ENTRY_NOT_OBJECT,
     RO_HINTS_ANNOTATIONS_DUPLICATED,
-    RO_HINTS_DUPLICATE_KEY, /* any other key of the entry, any in annotations */
+    RO_HINTS_DUPLICATE_KEY, /* of the entry, or within annotations */
     RO_HINTS_ANNOTATIONS_MISSING,
     RO_HINTS_ANNOTATIONS_NOT_OBJECT,
     RO_HINTS_READ_ONLY_MISSING,

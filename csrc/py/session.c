@@ -38,16 +38,16 @@ session_object(PyObject *owner, ro_session *session, int failed)
 }
 
 const char ro_py_call_session_doc[] = PyDoc_STR(
-             "session($self, server, url, proxy='', cafile='', capath='',\n"
-             "        auth=False, legacy=False, /)\n--\n\n"
-             "One MCP session over HTTP. Made while the gate is closed it is\n"
-             "a discovery session, later the call session.\n\n"
-             "server: name in the configuration\n"
-             "url: the endpoint, absolute, no user info\n"
-             "proxy: proxy URL or \"\"; cafile, capath: trust, one of them\n"
-             "auth: an httpx.Auth sits above and sees 401 and 403\n"
-             "legacy: url is the event stream of an HTTP with SSE server\n\n"
-             "Raises MemoryError, or OSError in a forked child.");
+    "session($self, server, url, proxy='', cafile='', capath='',\n"
+    "        auth=False, legacy=False, /)\n--\n\n"
+    "One MCP session over HTTP. Made while the gate is closed it is\n"
+    "a discovery session, later the call session.\n\n"
+    "server: name in the configuration\n"
+    "url: the endpoint, absolute, no user info\n"
+    "proxy: proxy URL or \"\"; cafile, capath: trust, one of them\n"
+    "auth: an httpx.Auth sits above and sees 401 and 403\n"
+    "legacy: url is the event stream of an HTTP with SSE server\n\n"
+    "Raises MemoryError, or OSError in a forked child.");
 
 PyObject *
 ro_py_call_session(PyObject *object, PyObject *args)
@@ -100,12 +100,12 @@ string_array(PyObject *list)
 }
 
 const char ro_py_call_stdio_doc[] = PyDoc_STR(
-             "stdio($self, server, argv, env, /)\n--\n\n"
-             "One MCP session over the standard streams of a new child.\n\n"
-             "server: name in the configuration\n"
-             "argv: list[bytes], argv[0] is the path of the program\n"
-             "env: list[bytes], each NAME=value; nothing else is inherited\n\n"
-             "Raises OSError when the child cannot be started.");
+    "stdio($self, server, argv, env, /)\n--\n\n"
+    "One MCP session over the standard streams of a new child.\n\n"
+    "server: name in the configuration\n"
+    "argv: list[bytes], argv[0] is the path of the program\n"
+    "env: list[bytes], each NAME=value; nothing else is inherited\n\n"
+    "Raises OSError when the child cannot be started.");
 
 PyObject *
 ro_py_call_stdio(PyObject *object, PyObject *args)

@@ -8,14 +8,14 @@
 static unsigned check_count;
 static unsigned check_failed;
 
-#define CHECK(condition)                                                    \
-    do {                                                                    \
-        check_count++;                                                      \
-        if (!(condition)) {                                                 \
-            check_failed++;                                                 \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__,      \
-                    #condition);                                            \
-        }                                                                   \
+#define CHECK(condition)                                                      \
+    do {                                                                      \
+        check_count++;                                                        \
+        if (!(condition)) {                                                   \
+            check_failed++;                                                   \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__,        \
+                    #condition);                                              \
+        }                                                                     \
     } while (0)
 
 static inline int

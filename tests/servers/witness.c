@@ -63,8 +63,8 @@ connect(int fd, const struct sockaddr *address, socklen_t length)
 }
 
 int
-getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
-            struct addrinfo **result)
+getaddrinfo(const char *node, const char *service,
+            const struct addrinfo *hints, struct addrinfo **result)
 {
     int (*real)(const char *, const char *, const struct addrinfo *,
                 struct addrinfo **);
