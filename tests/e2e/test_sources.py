@@ -62,9 +62,7 @@ def make_world(dcode: Dcode, server: RawServer) -> list[str]:
     (dcode.project / ".env").write_text(f"FROM_PROJECT_ENV={url}\nSHADOWED=http://127.0.0.1:1/\n")
     (dcode.home / ".deepagents" / ".env").write_text(f"FROM_USER_ENV={url}\n")
     dcode.env["SHADOWED"] = url
-    dcode.user_toml(
-        '[mcp]\ndisabled_servers = ["off"]\ndisabled_project_servers = ["rejected"]\n'
-    )
+    dcode.user_toml('[mcp]\ndisabled_servers = ["off"]\ndisabled_project_servers = ["rejected"]\n')
     dcode.serve(
         user=plain,
         off=plain,
@@ -86,9 +84,7 @@ def make_world(dcode: Dcode, server: RawServer) -> list[str]:
     return ["--mcp-config", dcode.explicit(explicit=plain, both=plain)]
 
 
-def test_both_commands_see_the_same(
-    dcode: Dcode, raw: Callable[..., RawServer]
-) -> None:
+def test_both_commands_see_the_same(dcode: Dcode, raw: Callable[..., RawServer]) -> None:
     server = raw()
     options = make_world(dcode, server)
     names = ["user", "off", "both", "dotproject", "dotuser", "shell", "unset", "fallback", "left"]
