@@ -15,7 +15,7 @@ PYTEST_ARGS ?= -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test versions ctest bench fuzz sanitize lint format lock clean
+.PHONY: help setup demo test interop versions ctest bench fuzz sanitize lint format lock clean
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ demo: setup ## One real call on a real TLS server, and one denied.
 test: setup ## C tests, then all Python and end-to-end tests (PYTEST_ARGS=...).
 	@scripts/ctest.sh plain
 	@$(PY) -I -m pytest $(PYTEST_ARGS)
+
+interop: setup ## Conformance suite and servers of other makers (npm, Go, fastmcp).
+	@scripts/interop.sh $(PY)
 
 # What a version can change: how the command is found, what DCode loads, how it wraps.
 VERSION_TESTS ?= tests/e2e/test_success.py tests/e2e/test_command.py tests/e2e/test_resolution.py \
@@ -65,7 +68,7 @@ format: $(VENV)/.requirements ## Lays the sources out.
 	@$(VENV)/bin/ruff format --no-cache --quiet deepagents_ro tests bench scripts setup.py
 
 lock: ## Resolve the requirements again. Needs uv.
-	@for name in dcode-$(DCODE) $(OTHER_DCODES:%=dcode-%) dev; do \
+	@for name in dcode-$(DCODE) $(OTHER_DCODES:%=dcode-%) dev interop; do \
 	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	        --no-annotate requirements/$$name.in -o requirements/$$name.txt || exit 1; \
 	done
