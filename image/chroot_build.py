@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 RUN_SECONDS = 600
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # What a RUN sees beside its root directory: name resolution, and the trusted roots of this machine.
 BORROWED = ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs/ca-certificates.crt")
 ENTER = """\
@@ -33,8 +34,8 @@ mount -t proc proc "$1/proc"
 mount --bind /dev "$1/dev"
 root=$1 directory=$2 user=$3
 shift 3
-exec chroot --userspec="$user" --groups= "$root" /bin/sh -c 'cd "$1" && exec /bin/sh -ec "$2"' \
-    sh "$directory" "$@"
+exec /usr/sbin/chroot --userspec="$user" --groups= "$root" \
+    /bin/sh -c 'cd "$1" && exec /bin/sh -ec "$2"' sh "$directory" "$@"
 """
 
 
@@ -107,7 +108,7 @@ class Build:
         name = words[2] if len(words) == 3 else "final"
         root = self._output / name
         subprocess.run(["cp", "-a", "--reflink=auto", str(self._base), str(root)], check=True)
-        self._last = self._stages[name] = Stage(root, {"PATH": "/usr/local/bin:/usr/bin:/bin"})
+        self._last = self._stages[name] = Stage(root, {"PATH": DEFAULT_PATH})
 
     def do_user(self, rest: str) -> None:
         self.stage.user = rest

@@ -63,10 +63,11 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def inside(image: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """`words` in the image as its user, with /proc of its own mount namespace."""
+    """`words` in the image as its user, on a root file system that is read-only."""
     enter = (
-        'set -eu; root=$1; shift; mount -t proc proc "$root/proc"; mount --bind /dev "$root/dev"; '
-        f'exec chroot --userspec={CHROOT_USER} --groups= "$root" "$@"'
+        'set -eu; root=$1; shift; mount --bind "$root" "$root"; mount -o remount,bind,ro "$root"; '
+        'mount -t proc proc "$root/proc"; mount --bind /dev "$root/dev"; '
+        f'exec /usr/sbin/chroot --userspec={CHROOT_USER} --groups= "$root" "$@"'
     )
     return subprocess.run(
         ["unshare", "--mount", "--fork", "/bin/sh", "-c", enter, "sh", str(image), *words],
@@ -82,7 +83,7 @@ def test_the_dockerfile_pins_what_it_takes(chroot_build: ModuleType) -> None:
     assert [rest for name, rest in steps if name == "ARG"] == ["BASE_IMAGE"], "a base by default"
     assert {rest.split()[0] for name, rest in steps if name == "FROM"} == {"${BASE_IMAGE}"}
     installs = [rest for name, rest in steps if name == "RUN" and " install " in rest]
-    assert len(installs) == 2
+    assert len(installs) == 3
     assert all("--require-hashes" in rest or "--no-index" in rest for rest in installs)
     assert all("--only-binary=:all:" in rest or "--no-deps" in rest for rest in installs)
 

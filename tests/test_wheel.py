@@ -144,7 +144,16 @@ def test_it_is_enough(wheel: Path, tmp_path: Path, version: str) -> None:
     env = {"PATH": str(tools), "HOME": str(tmp_path), "LANG": "C.UTF-8"}
     env |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     pip = [str(own), "-I", "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
-    for what in (["--require-hashes", "-r", str(LOCK)], ["--no-deps", str(wheel)]):
+    # One requirement is published as source alone: pure Python, made a wheel without a compiler.
+    setuptools = tmp_path / "setuptools.txt"
+    (pinned,) = re.findall(r"(?m)^setuptools==(?:.*\\\n)+.*\n", LOCK.read_text())
+    setuptools.write_text(pinned)
+    source = ["--no-binary=forbiddenfruit", "--no-build-isolation"]
+    for what in (
+        ["--require-hashes", "-r", str(setuptools)],
+        [*source, "--require-hashes", "-r", str(LOCK)],
+        ["--no-deps", str(wheel)],
+    ):
         subprocess.run(
             [*pip, "--only-binary=:all:", *what], check=True, env=env, timeout=INSTALL_SECONDS
         )
