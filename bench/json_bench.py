@@ -28,6 +28,8 @@ from deepagents_ro import _mcpro
 YYJSON = "yyjson==4.0.6"
 MAX_BYTES = 64 * 1024 * 1024
 INSTALL_LIMIT_S = 120
+# Long enough for the caches to be the contender's own.
+BURST_S = 0.05
 BASELINE = "json.loads, hook for duplicates"
 
 Contenders = dict[str, Callable[[bytes], object]]
@@ -65,14 +67,15 @@ def contenders() -> Contenders:
 
 
 def rates(table: Contenders, document: bytes, seconds: float) -> dict[str, float]:
-    """Bytes a second of each one's fastest run; they take turns for `seconds` each."""
+    """Bytes a second of each one's fastest run; they take turns of `BURST_S` for `seconds` each."""
     best = dict.fromkeys(table, float("inf"))
     end = time.perf_counter() + seconds * len(table)
     while time.perf_counter() < end:
         for name, run in table.items():
-            started = time.perf_counter()
-            run(document)
-            best[name] = min(best[name], time.perf_counter() - started)
+            until = time.perf_counter() + BURST_S
+            while (started := time.perf_counter()) < until:
+                run(document)
+                best[name] = min(best[name], time.perf_counter() - started)
     return {name: len(document) / spent for name, spent in best.items()}
 
 

@@ -6,7 +6,8 @@ POSTs of 1 KiB, answered with 1 KiB, with 1, 10 and 100 in flight. Each figure i
 sends its requests through an `httpx.AsyncClient`; the processes of all kinds take turns, the
 server is a process of its own. `no transport` answers at once without a network: what is left is
 `httpx.AsyncClient` and the event loop, which no transport can be faster than. CPU seconds are the
-client process's (user and system, all threads), after a warm-up that opened the connections.
+client process's (user and system, all threads), after a warm-up that opened the connections;
+`of it loop` is the share of the event loop's thread, the one that bounds a loop's throughput.
 Prints tables and writes bench/results/transport.json. `--profile` shows where the interpreter
 spends its time in the C transport's process.
 """
@@ -93,12 +94,14 @@ async def measure(kind: str, cafile: str, port: int, in_flight: int, requests: i
     url = f"https://127.0.0.1:{port}/"
     async with client_of(kind, cafile, in_flight) as client:
         await load(client, url, in_flight, 2 * in_flight + 20)
-        cpu, started = cpu_s(), time.perf_counter()
+        cpu, loop, started = cpu_s(), time.thread_time(), time.perf_counter()
         times = await load(client, url, in_flight, requests)
-        wall, cpu = time.perf_counter() - started, cpu_s() - cpu
+        wall = time.perf_counter() - started
+        cpu, loop = cpu_s() - cpu, time.thread_time() - loop
     return {
         "per_second": requests / wall,
         "cpu_ms": cpu * 1000.0 / requests,
+        "loop_ms": loop * 1000.0 / requests,
         **{f"p{p}_ms": results.percentile(times, p) * 1000.0 for p in PERCENTILES},
     }
 
@@ -172,7 +175,7 @@ def main() -> int:
 def show(found: dict[str, dict[str, float]]) -> None:
     """One table and the two factors."""
     times = [f"p{percent} ms" for percent in PERCENTILES]
-    head = ["", "requests/s", *times, "cpu ms/request", "requests/cpu s"]
+    head = ["", "requests/s", *times, "cpu ms/request", "of it loop", "requests/cpu s"]
     results.table(
         head,
         [
@@ -181,6 +184,7 @@ def show(found: dict[str, dict[str, float]]) -> None:
                 f"{row['per_second']:.0f}",
                 *(f"{row[f'p{p}_ms']:.2f}" for p in PERCENTILES),
                 f"{row['cpu_ms']:.3f}",
+                f"{row['loop_ms']:.3f}",
                 f"{1000.0 / row['cpu_ms']:.0f}",
             ]
             for kind, row in found.items()
