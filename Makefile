@@ -15,10 +15,11 @@ PYTEST_ARGS ?= -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test interop versions ctest bench fuzz sanitize lint format lock clean
+.PHONY: help setup demo test interop versions wheels wheel-test image-test ctest bench fuzz sanitize \
+    lint format lock clean
 
 help: ## This list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Packages, .venv with the pinned DCode, this package, the patch.
 	@scripts/system_packages.sh
@@ -45,6 +46,19 @@ versions: ## The end-to-end tests on the other supported DCodes (VERSION_TESTS=t
 	    .venv-$$version/bin/python -I -m pytest $(PYTEST_ARGS) $(VERSION_TESTS) || exit 1; \
 	done
 
+wheels: ## Wheels for amd64 and arm64, with their libraries inside, in dist/.
+	@scripts/build_wheels.sh amd64 arm64
+
+wheel-test: setup ## The amd64 wheel, in clean environments of every Python (some minutes).
+	@scripts/build_wheels.sh amd64
+	@DEEPAGENTS_RO_WHEEL=$$(ls $(CURDIR)/dist/*_x86_64.whl) $(PY) -I -m pytest tests/test_wheel.py
+
+image-test: setup ## image/Dockerfile, carried out in chroots. Needs root.
+	@[ -n "$$(ls dist/*_x86_64.whl 2>/dev/null)" ] || scripts/build_wheels.sh amd64
+	@[ -d build/image-base ] || image/base_root.sh build/image-base
+	@DEEPAGENTS_RO_IMAGE_BASE=$(CURDIR)/build/image-base DEEPAGENTS_RO_DIST=$(CURDIR)/dist \
+	    $(PY) -I -m pytest tests/test_image.py
+
 ctest: ## C tests: plain, under ASan and UBSan, under TSan (VARIANTS=...).
 	@scripts/system_packages.sh
 	@scripts/ctest.sh $(or $(VARIANTS),plain asan tsan)
@@ -64,11 +78,11 @@ lint: $(VENV)/.requirements ## Format, layers, banned functions, Python style.
 
 format: $(VENV)/.requirements ## Lays the sources out.
 	@find csrc tests fuzz -name '*.[ch]' -exec $(VENV)/bin/clang-format -i {} +
-	@$(VENV)/bin/ruff check --quiet --no-cache --select I --fix deepagents_ro tests bench scripts setup.py
-	@$(VENV)/bin/ruff format --no-cache --quiet deepagents_ro tests bench scripts setup.py
+	@$(VENV)/bin/ruff check --quiet --no-cache --select I --fix deepagents_ro tests bench image scripts setup.py
+	@$(VENV)/bin/ruff format --no-cache --quiet deepagents_ro tests bench image scripts setup.py
 
 lock: ## Resolve the requirements again. Needs uv.
-	@for name in dcode-$(DCODE) $(OTHER_DCODES:%=dcode-%) dev interop; do \
+	@for name in dcode-$(DCODE) $(OTHER_DCODES:%=dcode-%) dev interop wheel; do \
 	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	        --no-annotate requirements/$$name.in -o requirements/$$name.txt || exit 1; \
 	done

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 bin=$1
 status=0
-python=(deepagents_ro tests bench scripts setup.py)
+python=(deepagents_ro tests bench image scripts setup.py)
 mapfile -t c < <(find csrc tests fuzz -name '*.[ch]' | sort)
 "$bin/clang-format" --dry-run -Werror --ferror-limit=1 "${c[@]}" || status=1
 "$bin/python" scripts/check_sources.py || status=1

@@ -291,6 +291,9 @@ class Dcode:
             "TMPDIR": str(self.temporary),
             "SSL_CERT_FILE": str(ca_file),
         }
+        # so that the whole suite can be run on the plain stack too
+        if "DEEPAGENTS_RO_PLAIN_IMPORTS" in os.environ:
+            self.env["DEEPAGENTS_RO_PLAIN_IMPORTS"] = os.environ["DEEPAGENTS_RO_PLAIN_IMPORTS"]
         self._reports = 0
         self._lock = threading.Lock()
 
