@@ -5,7 +5,7 @@ set -euo pipefail
 
 directory=$1
 suite=${DEBIAN_SUITE:-bookworm}
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+mirror=$("$(dirname "$0")/../scripts/debian_mirror.sh" "$suite")
 packages=python3,python3-venv,ca-certificates
 
 if [ "$(id -u)" -ne 0 ]; then

@@ -46,7 +46,7 @@ sysroot_arm64() {
         mmdebstrap --quiet --mode=root --variant=extract --architectures=arm64 \
             --include=libc6-dev,libgcc-12-dev,libssl-dev,zlib1g-dev,libbrotli-dev \
             --include=libpython3.11-dev,python3.11 \
-            "$suite" "$sysroot" http://deb.debian.org/debian
+            "$suite" "$sysroot" "$(scripts/debian_mirror.sh "$suite")"
         touch "$sysroot/.made"
     fi
     echo "$sysroot"

@@ -16,7 +16,7 @@ prefix=$(realpath -m "$1")
 host=${2:-}
 root=$PWD
 sources=$(realpath -m "${WHEEL_SOURCES:-build/sources}")
-mirrors=(http://deb.debian.org/debian https://snapshot.debian.org/archive/debian/20260101T000000Z)
+mapfile -t mirrors < <(scripts/debian_mirror.sh)
 jobs=$(nproc)
 cc=${host:+$host-}gcc
 sysroot=${SYSROOT:-}
@@ -31,8 +31,9 @@ fetch() { # sum path
     for mirror in "${mirrors[@]}"; do
         [ -e "$file" ] && break
         curl --fail --silent --show-error --location --max-time 120 -o "$file.part" \
-            "$mirror/$2" && mv "$file.part" "$file"
+            "${mirror%/}/$2" 2>/dev/null && mv "$file.part" "$file"
     done
+    [ -e "$file" ] || { echo "no Debian archive of this machine has $2" >&2; exit 1; }
     echo "$1  $file" | sha256sum --check --quiet
 }
 
