@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +13,14 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+# A child's Python must not find the source tree in the working directory: it has no extension.
+os.environ["PYTHONSAFEPATH"] = "1"
+# What the runner of the tests ignores (nohup, a CI's own launcher) its children would ignore too.
+for _number in (signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from servers.dcode import DCODE, Dcode
 from servers.fastmcp_server import FastMCPServer
