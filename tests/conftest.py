@@ -13,14 +13,6 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-# A child's Python must not find the source tree in the working directory: it has no extension.
-os.environ["PYTHONSAFEPATH"] = "1"
-# What the runner of the tests ignores (nohup, a CI's own launcher) its children would ignore too.
-for _number in (signal.SIGHUP, signal.SIGTERM):
-    if signal.getsignal(_number) is signal.SIG_IGN:
-        signal.signal(_number, signal.SIG_DFL)
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from servers.dcode import DCODE, Dcode
 from servers.fastmcp_server import FastMCPServer
@@ -29,6 +21,18 @@ from servers.tls import Authority
 
 E2E = Path(__file__).parent / "e2e"
 WITNESS = Path(__file__).parent / "servers" / "witness.c"
+
+
+def pytest_configure() -> None:
+    """Makes children independent of how and where the tests were started."""
+    # a child's Python must not find the source tree in the working directory: it has no extension
+    os.environ["PYTHONSAFEPATH"] = "1"
+    # what a launcher (nohup, say) ignores, children would ignore too
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
