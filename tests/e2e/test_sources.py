@@ -22,8 +22,8 @@ def install_plugin(dcode: Dcode, server: dict[str, Any]) -> None:
     market = dcode.home / "market"
     bundle = market / "bundle"
     for path, document in (
-        (market / ".claude-plugin" / "marketplace.json", MARKET),
-        (bundle / ".claude-plugin" / "plugin.json", {"name": "bundle", "version": "1.0.0"}),
+        (market / ".agents" / "plugins" / "marketplace.json", MARKET),
+        (bundle / "plugin.json", {"name": "bundle", "version": "1.0.0"}),
         (bundle / ".mcp.json", {"mcpServers": {"brought": server}}),
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
