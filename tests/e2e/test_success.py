@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import sys
 
@@ -145,6 +146,6 @@ def test_other_commands_still_work(dcode: Dcode, fastmcp: FastMCPServer) -> None
     assert listed.exit_code == 0
     version = dcode.run(argv=["--version"])
     assert version.exit_code == 0
-    assert b"0.1.55" in version.stdout
+    assert importlib.metadata.version("deepagents-code").encode() in version.stdout
     assert (BIN / "dcode").exists()
     assert sys.prefix != sys.base_prefix, "the tests run in a virtual environment"
