@@ -55,14 +55,19 @@ hold_stream(int fd, const char *request, unsigned nth)
         return true;
     }
     say_stream_head(fd);
-    server_say(fd, streaming->start == NULL
-                       ? "event: endpoint\ndata: /post?s=1\n\n"
-                       : streaming->start);
+    /* before the endpoint: whoever knows it may be answered */
     (void)pthread_mutex_lock(&lock);
     stream_fd = fd;
     (void)pthread_mutex_unlock(&lock);
+    server_say(fd, streaming->start == NULL
+                       ? "event: endpoint\ndata: /post?s=1\n\n"
+                       : streaming->start);
     (void)server_peer_closes(fd, 8000);
-    end_stream();
+    (void)pthread_mutex_lock(&lock);
+    if (stream_fd == fd) { /* the next session's may be there already */
+        stream_fd = -1;
+    }
+    (void)pthread_mutex_unlock(&lock);
     return false;
 }
 

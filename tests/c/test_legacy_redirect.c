@@ -42,13 +42,16 @@ take_stream(int fd, const char *request, unsigned nth)
     }
     EXPECT(strncmp(request, "GET /s?x=1 ", 11) == 0);
     say_stream_head(fd);
-    server_say(fd, "event: endpoint\ndata: /post\n\n");
+    /* before the endpoint: whoever knows it may be answered */
     (void)pthread_mutex_lock(&lock);
     stream_fd = fd;
     (void)pthread_mutex_unlock(&lock);
+    server_say(fd, "event: endpoint\ndata: /post\n\n");
     (void)server_peer_closes(fd, 8000);
     (void)pthread_mutex_lock(&lock);
-    stream_fd = -1;
+    if (stream_fd == fd) { /* the next session's may be there already */
+        stream_fd = -1;
+    }
     (void)pthread_mutex_unlock(&lock);
     return false;
 }
