@@ -7,6 +7,7 @@ the command printed what the server answered and the server logged exactly one `
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ import results
 from sandbox import Run, Sandbox, Server, is_right
 
 SETTLE_RUNS = 1
+# Seconds until the server has seen the last of a client that is gone, through the proxy too.
+SETTLE_S = 0.2
 
 Row = dict[str, float]
 
@@ -43,6 +46,7 @@ def measure(
         for name in contenders if turn % 2 else reversed(list(contenders)):
             contender = contenders[name]
             run = sandbox.run(contender.command, extra=dict(contender.environment))
+            time.sleep(SETTLE_S)
             events, position = server.events(position)
             if not contender.is_right(run) or events["call"] != 1:
                 raise SystemExit(
