@@ -10,7 +10,7 @@ LOCKS := requirements/dcode-$(DCODE).txt requirements/dev.txt
 C_SOURCES := $(wildcard csrc/*/*.c csrc/*/*.h)
 PY_SOURCES := $(shell find deepagents_ro -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -path '*/skills/*' -type f)
 SECONDS ?= 60
-RUNS ?= 7
+RUNS ?= 9
 PYTEST_ARGS ?= -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
@@ -63,7 +63,7 @@ ctest: ## C tests: plain, under ASan and UBSan, under TSan (VARIANTS=...).
 	@scripts/system_packages.sh
 	@scripts/ctest.sh $(or $(VARIANTS),plain asan tsan)
 
-bench: setup ## Against the plain Python reference (RUNS=7).
+bench: setup ## Against the plain Python reference (RUNS=9).
 	@$(PY) bench/run.py --runs $(RUNS)
 
 fuzz: ## Every fuzz target, SECONDS=60 each. Needs clang.

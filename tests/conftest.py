@@ -28,7 +28,7 @@ def pytest_configure() -> None:
     # a child's Python must not find the source tree in the working directory: it has no extension
     os.environ["PYTHONSAFEPATH"] = "1"
     # what a launcher (nohup, say) ignores, children would ignore too
-    for number in (signal.SIGHUP, signal.SIGTERM):
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
