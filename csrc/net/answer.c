@@ -74,13 +74,12 @@ keep_entry(void *arg, ro_slice entry)
     return ro_call_add_entry(call, session->server, entry);
 }
 
-/* The list up to here, and no next page. */
-static void
-answer_crowded_list(ro_exchange *exchange)
+void
+ro_exchange_reply_list(ro_exchange *exchange, size_t max)
 {
     ro_session *session = exchange->session;
     ro_buf up;
-    ro_buf_init(&up, RO_MAX_TOTAL);
+    ro_buf_init(&up, max);
     if (ro_call_write_list(session->mcp->call, session->server, exchange->id,
                            &up)
         == RO_BUF_OK) {
@@ -121,7 +120,8 @@ answer_list(ro_exchange *exchange, ro_slice message)
         goto done;
     }
     if (session->kept > RO_MAX_ALIKE) {
-        answer_crowded_list(exchange);
+        /* the list up to here, and no next page */
+        ro_exchange_reply_list(exchange, RO_MAX_TOTAL);
         goto done;
     }
     if (list.next_cursor.len != 0

@@ -317,17 +317,7 @@ list_from_discovery(ro_exchange *exchange)
     if (!session->call_phase) {
         return false;
     }
-    ro_buf up;
-    ro_buf_init(&up, RO_MAX_DISCOVERY + 1024);
-    if (ro_call_write_list(session->mcp->call, session->server, exchange->id,
-                           &up)
-        == RO_BUF_OK) {
-        ro_exchange_reply_json(exchange, &up);
-    }
-    else {
-        ro_exchange_fail(exchange, RO_CODE_RUNTIME_FAILURE, "memory");
-    }
-    ro_buf_free(&up);
+    ro_exchange_reply_list(exchange, RO_MAX_DISCOVERY + 1024);
     return true;
 }
 

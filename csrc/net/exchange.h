@@ -150,6 +150,8 @@ void ro_exchange_reply_json(ro_exchange *exchange, ro_buf *body);
 /* A JSON-RPC error with the request's id; for the call records code. reason
  * is static text, noted for the server during discovery. */
 void ro_exchange_fail(ro_exchange *exchange, ro_code code, const char *reason);
+/* A tools/list answer of what discovery kept; max is its cap in bytes. */
+void ro_exchange_reply_list(ro_exchange *exchange, size_t max);
 /* The whole message is there. */
 void ro_exchange_answer(ro_exchange *exchange, ro_slice message);
 
