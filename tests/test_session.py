@@ -240,6 +240,8 @@ def test_a_loop_that_is_closed_meanwhile() -> None:
             task = asyncio.ensure_future(exchanges.send(session, request))
             await arrived(server, 1)
             task.cancel()
+            # the loop lives on until the server has ended, whose end is the reply's beginning
+            loop.remove_reader(call.fileno())
 
     loop.run_until_complete(leave())
     loop.close()
