@@ -26,6 +26,18 @@ LIBRARIES = {
     "libcurl": ("7.88.1", "libcurl4-openssl-dev"),
     "libcjson": ("1.7.15", "libcjson-dev"),
 }
+# Each line is one protection: the first of its spellings that the compiler takes without a word. A
+# sanitizer brings its own, and its interceptors do not know the checked functions of glibc.
+HARDENING = (
+    (("-fstack-protector-strong",),),
+    (
+        ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"),
+        ("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"),  # an older compiler or C library
+    ),
+    (("-fstack-clash-protection",),),
+    (("-fcf-protection=full",), ("-mbranch-protection=standard",)),  # x86, arm64
+)
+PROBE = "#include <string.h>\nint probe(void);\nint probe(void) { return 0; }\n"
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wstrict-prototypes", "-Werror"]
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
@@ -53,6 +65,22 @@ def pkg_config(library: str, *options: str) -> list[str]:
     return shlex.split(done.stdout)
 
 
+def hardening(compiler: list[str]) -> list[str]:
+    """The options of `HARDENING` that `compiler`, a command with its own options, takes."""
+
+    def takes(options: tuple[str, ...]) -> bool:
+        command = [*compiler, *options, "-O2", "-Werror", "-x", "c", "-", "-c", "-o", os.devnull]
+        return subprocess.run(command, input=PROBE.encode(), capture_output=True).returncode == 0
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        spellings = [spelling for line in HARDENING for spelling in line]
+        taken = dict(zip(spellings, pool.map(takes, spellings), strict=True))
+    found: list[str] = []
+    for line in HARDENING:
+        found += next((spelling for spelling in line if taken[spelling]), ())
+    return found
+
+
 class BuildWithLibraries(build_ext):
     """Asks for the libraries when something is compiled, not when metadata is read.
 
@@ -64,6 +92,8 @@ class BuildWithLibraries(build_ext):
         for library in LIBRARIES:
             ext.extra_compile_args += pkg_config(library, "--cflags")
             ext.extra_link_args += pkg_config(library, "--libs")
+        if not os.environ.get("DEEPAGENTS_RO_SANITIZE"):
+            ext.extra_compile_args += hardening(self.compiler.compiler_so)
         one_by_one = self.compiler.compile
 
         def at_once(sources: list[str], **options: Any) -> list[str]:
@@ -79,7 +109,7 @@ def extension() -> Extension:
     # -O2 whatever Python was built with: what is tested is what is built.
     cflags = ["-std=c11", "-O2", "-fvisibility=hidden", "-pthread"]
     # Hidden also where a library is linked in from an archive.
-    ldflags = ["-pthread", "-Wl,--exclude-libs,ALL", "-Wl,-z,relro,-z,now"]
+    ldflags = ["-pthread", "-Wl,--exclude-libs,ALL", "-Wl,-z,relro,-z,now,-z,noexecstack"]
     macros: list[tuple[str, str | None]] = [("_GNU_SOURCE", None)]
     if os.environ.get("DEEPAGENTS_RO_WERROR") == "1":
         cflags += WARNINGS

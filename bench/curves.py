@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 150, 56, 52
 TICKS = 6
-COLOURS = ("#0b7285", "#c2410c", "#5f3dc4", "#2b8a3e")
+COLOURS = ("#0b7285", "#c2410c", "#5f3dc4", "#2b8a3e", "#868e96", "#a61e4d")
 STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#333}.title{font-size:15px;font-weight:600}"
     ".grid{stroke:#ddd}.axis{stroke:#888}.line{fill:none;stroke-width:2}"

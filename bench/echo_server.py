@@ -13,7 +13,7 @@ import re
 import ssl
 import sys
 
-import lifeline
+from deepagents_ro.qualify.lab import helper
 
 CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 BACKLOG = 256
@@ -51,10 +51,10 @@ async def serve(certificate: str, answer_bytes: int) -> None:
     server = await asyncio.get_running_loop().create_server(
         lambda: Echo(answer), "127.0.0.1", 0, ssl=context, backlog=BACKLOG
     )
-    lifeline.announce(server.sockets[0].getsockname()[1])
+    helper.announce(server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    lifeline.hold()
+    helper.hold()
     asyncio.run(serve(sys.argv[1], int(sys.argv[2])))

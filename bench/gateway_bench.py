@@ -4,8 +4,8 @@
 
 The same tool of the same server, called in turns: by the adapter's own tool on one open session
 over httpx's own transport, and by the wrapped tool over the C transport. Prints p50, p95 and p99
-and the difference of the p95s, and writes bench/results/gateway.json; fails when the difference
-is more than 0.5 ms.
+and the differences, and writes bench/results/gateway.json; fails when the wrapped tool is slower
+at p50 or p95.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any
 import results
 from sandbox import Sandbox
 
-ALLOWED_MS = 0.5
 TOOL = "worker_task_context"
 ARGUMENTS = {"task_id": "worker.1"}
 TABLE = f'[agents.main]\ntools = ["{TOOL}"]\n'
@@ -119,15 +118,18 @@ def main() -> int:
         name: {f"p{percent}_ms": results.percentile(found, percent) for percent in (50, 95, 99)}
         for name, found in times.items()
     }
-    overhead = rows["wrapped"]["p95_ms"] - rows["bare adapter"]["p95_ms"]
+    overhead = {
+        which: rows["wrapped"][which] - rows["bare adapter"][which]
+        for which in ("p50_ms", "p95_ms")
+    }
     results.table(
         ["", "p50 ms", "p95 ms", "p99 ms"],
         [[name, *(f"{value:.2f}" for value in row.values())] for name, row in rows.items()],
     )
-    results.say(f"overhead at p95: {overhead:+.2f} ms, allowed {ALLOWED_MS}")
-    report = {"calls": options.calls, "kinds": rows, "overhead_p95_ms": overhead}
+    results.say(f"more at p50: {overhead['p50_ms']:+.2f} ms, at p95: {overhead['p95_ms']:+.2f} ms")
+    report = {"calls": options.calls, "kinds": rows, "overhead": overhead}
     results.write("gateway", report)
-    return 0 if overhead <= ALLOWED_MS else 1
+    return 0 if max(overhead.values()) <= 0 else 1
 
 
 if __name__ == "__main__":

@@ -5,23 +5,27 @@
 MODE: `small` answers everything properly and has N more tools whose entries have B bytes each,
 sent in one answer that was made beforehand; `body-200mb` answers the call with 200 MB of JSON;
 `body-endless` answers it without end; `list-endless` sends a tool list without end;
-`list-pages` sends pages of tools without end. LOG as in server.py. Ends when standard input
-ends.
+`list-pages` sends pages of tools without end. The rest is legal and bulky: `entry-keys` and
+`initialize-keys` have 400,000 more members in the tool's entry or in the answer to `initialize`,
+`schema` has 50,000 properties in the tool's schema, `blocks` 38,000 empty text blocks in the
+result, `meta` 1 MB of `_meta`. LOG as in server.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from typing import Any
 
-import lifeline
 from sandbox import EXPECTED
 
-MODES = ("small", "body-200mb", "body-endless", "list-endless", "list-pages")
+from deepagents_ro.qualify.lab import helper
+from deepagents_ro.qualify.lab.raw_server import RawServer, Request, Wire
+
+BULKY = ("entry-keys", "initialize-keys", "schema", "blocks", "meta")
+MODES = ("small", "body-200mb", "body-endless", "list-endless", "list-pages", *BULKY)
 MEGABYTE = 1_000_000
 TOOL = {
     "name": "worker_task_context",
@@ -30,6 +34,12 @@ TOOL = {
     "annotations": {"readOnlyHint": True},
 }
 ENTRY_BYTES = 4096
+KEYS = {f"k{number}": number for number in range(400_000)}
+# made beforehand: the client's time must not be the server's
+MORE_MEMBERS = b"," + json.dumps(KEYS)[1:-1].encode()
+PROPERTIES = {f"field_{number}": {"type": "string"} for number in range(50_000)}
+META = {f"key_{number}": "x" * 8 for number in range(37_000)}
+EMPTY_BLOCKS = [{"type": "text", "text": ""}] * 38_000
 
 
 def answer(identity: Any, result: dict[str, Any]) -> bytes:
@@ -52,13 +62,27 @@ def other_tool(number: int, size: int = ENTRY_BYTES) -> bytes:
     return json.dumps(entry).encode()
 
 
-async def small_call(identity: Any) -> AsyncIterator[bytes]:
-    """A proper answer."""
+def small_call(identity: Any, mode: str) -> Iterator[bytes]:
+    """A proper answer, with what the mode adds."""
     block = {"type": "text", "text": json.dumps(EXPECTED)}
-    yield answer(identity, {"content": [block], "structuredContent": EXPECTED})
+    result: dict[str, Any] = {"content": [block], "structuredContent": EXPECTED}
+    if mode == "blocks":
+        result["content"] = EMPTY_BLOCKS
+    if mode == "meta":
+        result["_meta"] = META
+    yield answer(identity, result)
 
 
-async def large_call(identity: Any, megabytes: int | None) -> AsyncIterator[bytes]:
+def the_tool(mode: str) -> dict[str, Any]:
+    """The tool's entry, with what the mode adds."""
+    if mode == "entry-keys":
+        return TOOL | KEYS
+    if mode == "schema":
+        return TOOL | {"inputSchema": {"type": "object", "properties": PROPERTIES}}
+    return TOOL
+
+
+def large_call(identity: Any, megabytes: int | None) -> Iterator[bytes]:
     """An answer whose text has so many megabytes, or no end."""
     head, tail = answer(identity, {"content": [{"type": "text", "text": "@"}]}).split(b"@")
     yield head
@@ -69,7 +93,7 @@ async def large_call(identity: Any, megabytes: int | None) -> AsyncIterator[byte
     yield tail
 
 
-async def endless_list(identity: Any) -> AsyncIterator[bytes]:
+def endless_list(identity: Any) -> Iterator[bytes]:
     """A tool list that never closes its array."""
     yield b'{"jsonrpc":"2.0","id":%s,"result":{"tools":[' % json.dumps(identity).encode()
     yield json.dumps(TOOL).encode()
@@ -79,19 +103,22 @@ async def endless_list(identity: Any) -> AsyncIterator[bytes]:
         number += 64
 
 
-def tools_array(tools: int, size: int) -> bytes:
+def tools_array(mode: str, tools: int, size: int) -> bytes:
     """The tool and so many others, as JSON."""
-    entries = [json.dumps(TOOL).encode(), *(other_tool(number, size) for number in range(tools))]
+    entries = [
+        json.dumps(the_tool(mode)).encode(),
+        *(other_tool(number, size) for number in range(tools)),
+    ]
     return b"[%s]" % b",".join(entries)
 
 
-async def whole_list(identity: Any, tools: bytes) -> AsyncIterator[bytes]:
+def whole_list(identity: Any, tools: bytes) -> Iterator[bytes]:
     """A proper tool list."""
     identity = json.dumps(identity).encode()
     yield b'{"jsonrpc":"2.0","id":%s,"result":{"tools":%s}}' % (identity, tools)
 
 
-async def page(identity: Any, cursor: str | None) -> AsyncIterator[bytes]:
+def page(identity: Any, cursor: str | None) -> Iterator[bytes]:
     """One page of tools; there is always a next one."""
     number = int(cursor or 0)
     tools: list[Any] = [] if number else [TOOL]
@@ -99,115 +126,52 @@ async def page(identity: Any, cursor: str | None) -> AsyncIterator[bytes]:
     yield answer(identity, {"tools": tools, "nextCursor": str(number + 1)})
 
 
-class Connection:
-    """One HTTP/1.1 connection."""
+class HostileServer(RawServer):
+    """The lab's scripted server, with what `mode` adds; every request is in the log."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        mode: str,
-        tools: bytes,
-        log: lifeline.Log,
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._mode = mode
-        self._tools = tools
-        self._log = log
+    def __init__(self, options: argparse.Namespace) -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(options.certificate)
+        posts = ("initialize", "tools/list", "tools/call")
+        super().__init__(context, handlers=dict.fromkeys(posts, self.stream))
+        self._mode = options.mode
+        self._log = helper.Log(options.log)
+        self._list = tools_array(options.mode, options.tools, options.entry_bytes)
 
-    async def run(self) -> None:
-        """Answer requests until the peer goes away."""
-        self._log.write("connection", self._writer.get_extra_info("peername")[1])
-        try:
-            while await self._exchange():
-                continue
-        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
-            self._log.write("gone")
-        finally:
-            self._writer.close()
+    def arrived(self, number: int) -> None:
+        super().arrived(number)
+        self._log.write(connection=number)
 
-    async def _exchange(self) -> bool:
-        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        method = head.split(" ", 1)[0]
-        self._log.write("request", method)
-        length = 0
-        for line in head.split("\r\n"):
-            name, _, value = line.partition(":")
-            if name.lower() == "content-length":
-                length = int(value)
-        body = await self._reader.readexactly(length)
-        if method != "POST":
-            await self._plain(200 if method == "DELETE" else 405)
-            return True
-        await self._post(json.loads(body))
-        return True
+    def note(self, request: Request) -> int:
+        tool = request.message["params"]["name"] if request.label == "tools/call" else None
+        self._log.write(method=request.method, rpc=request.label, tool=tool)
+        return super().note(request)
 
-    async def _plain(self, status: int) -> None:
-        reason = {200: "OK", 202: "Accepted", 405: "Method Not Allowed"}[status]
-        self._writer.write(f"HTTP/1.1 {status} {reason}\r\nContent-Length: 0\r\n\r\n".encode())
-        await self._writer.drain()
+    def stream(self, request: Request, wire: Wire) -> None:
+        """The answer, in chunks."""
+        wire.chunked_head(content_type="application/json", headers=[("Mcp-Session-Id", "session")])
+        for chunk in self._chunks(request):
+            wire.chunk(chunk)
+        wire.end()
 
-    async def _post(self, message: dict[str, Any]) -> None:
-        method, identity = message.get("method"), message.get("id")
-        if identity is None:
-            await self._plain(202)
-        elif method == "initialize":
-            result = {
-                "protocolVersion": message["params"]["protocolVersion"],
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": "hostile", "version": "1"},
-            }
-            await self._send(once(answer(identity, result)))
-        elif method == "tools/list":
-            cursor = (message.get("params") or {}).get("cursor")
+    def _chunks(self, request: Request) -> Iterator[bytes]:
+        identity = request.message["id"]
+        if request.label == "initialize":
+            message = self.initialized(request).partition(b"\r\n\r\n")[2]
+            if self._mode == "initialize-keys":
+                message = message.removesuffix(b"}}") + MORE_MEMBERS + b"}}"
+            return iter([message])
+        if request.label == "tools/list":
+            cursor = (request.message.get("params") or {}).get("cursor")
             if self._mode == "list-endless":
-                await self._send(endless_list(identity))
-            elif self._mode == "list-pages":
-                await self._send(page(identity, cursor))
-            else:
-                await self._send(whole_list(identity, self._tools))
-        elif method == "tools/call":
-            self._log.write("call", message["params"]["name"])
-            megabytes = {"body-200mb": 200, "body-endless": None}
-            if self._mode in megabytes:
-                await self._send(large_call(identity, megabytes[self._mode]))
-            else:
-                await self._send(small_call(identity))
-        else:
-            await self._send(once(answer(identity, {})))
-
-    async def _send(self, chunks: AsyncIterator[bytes]) -> None:
-        self._writer.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-            b"Mcp-Session-Id: session\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
-        async for chunk in chunks:
-            self._writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-            await self._writer.drain()
-            await asyncio.sleep(0)  # or the loop never gets to see that the client has left
-        self._writer.write(b"0\r\n\r\n")
-        await self._writer.drain()
-
-
-async def once(body: bytes) -> AsyncIterator[bytes]:
-    """A body in one piece."""
-    yield body
-
-
-async def serve(options: argparse.Namespace) -> None:
-    """Accept on a free port and announce it."""
-    log = lifeline.Log(options.log)
-    tools = tools_array(options.tools, options.entry_bytes)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(options.certificate)
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Connection(reader, writer, options.mode, tools, log).run()
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
-    lifeline.announce(server.sockets[0].getsockname()[1])
-    await server.serve_forever()
+                return endless_list(identity)
+            if self._mode == "list-pages":
+                return page(identity, cursor)
+            return whole_list(identity, self._list)
+        megabytes = {"body-200mb": 200, "body-endless": None}
+        if self._mode in megabytes:
+            return large_call(identity, megabytes[self._mode])
+        return small_call(identity, self._mode)
 
 
 if __name__ == "__main__":
@@ -217,5 +181,6 @@ if __name__ == "__main__":
     parser.add_argument("mode", choices=MODES)
     parser.add_argument("--tools", type=int, default=0)
     parser.add_argument("--entry-bytes", type=int, default=ENTRY_BYTES)
-    lifeline.hold()
-    asyncio.run(serve(parser.parse_args()))
+    with HostileServer(parser.parse_args()) as server:
+        helper.announce(server.port)
+        helper.wait()

@@ -3,9 +3,9 @@
     python bench/json_bench.py [--seconds 0.5] [--yyjson [DIRECTORY]]
 
 Gigabytes (10^9 bytes) a second of the best run, and how many times faster that is than json.loads
-with a hook that refuses duplicate keys: the only other function here that checks what json_loads
-checks. `json_check` and `yyjson.Document` make no Python objects, the others do. orjson is
-measured if it is installed; `--yyjson` installs the binding of that name, in the version below,
+with a hook that refuses duplicate keys: the only other function here that checks what
+json_check checks. `json_check` and `yyjson.Document` make no Python objects, the others do. orjson
+is measured if it is installed; `--yyjson` installs the binding of that name, in the version below,
 into DIRECTORY (build/bench-yyjson) with pip. Writes bench/results/json.json.
 """
 
@@ -50,12 +50,10 @@ def contenders() -> Contenders:
     table: Contenders = {
         BASELINE: lambda d: json.loads(d, object_pairs_hook=refuse_duplicates),
         "json.loads": json.loads,
-        "json_loads": lambda d: _mcpro.json_loads(d, max_bytes=MAX_BYTES),
         "json_check": lambda d: _mcpro.json_check(d, max_bytes=MAX_BYTES),
         "json_check, duplicates kept": lambda d: _mcpro.json_check(
             d, max_bytes=MAX_BYTES, duplicates=True
         ),
-        "json_minify": lambda d: _mcpro.json_minify(d, max_bytes=MAX_BYTES),
     }
     if util.find_spec("orjson"):
         table["orjson.loads"] = import_module("orjson").loads

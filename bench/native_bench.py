@@ -2,10 +2,10 @@
 
     python bench/native_bench.py [--seconds 0.3] [--callgrind]
 
-Builds native/native.c with csrc/core twice (as released, and with the allocation counter of the
-test build) and runs each operation on the documents that it meets. `--callgrind` also counts
-instructions per byte under valgrind and names the functions that they were spent in. Writes
-bench/results/native.json.
+Builds native/native.c with csrc/core and the readers of csrc/mcp twice (as released, and with the
+allocation counter of the test build) and runs each operation on the documents that it meets.
+`--callgrind` also counts instructions per byte under valgrind and names the functions that they
+were spent in. Writes bench/results/native.json.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COST_LINE = re.compile(r"^\s*([\d,]+) \([ \d.]+%\)\s+\S*?:(\w+)")
 
 
 def build(program: Path, *macros: str) -> None:
-    """Compile the program at once, all of core with it."""
+    """Compile the program at once, core and the readers of mcp with it."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
     config = subprocess.run(
         [os.environ.get("PKG_CONFIG", "pkg-config"), "--cflags", "--libs", "libcjson"],
@@ -49,7 +49,9 @@ def build(program: Path, *macros: str) -> None:
         capture_output=True,
         text=True,
     )
-    sources = [HERE / "native" / "native.c", *sorted((ROOT / "csrc" / "core").glob("*.c"))]
+    csrc = ROOT / "csrc"
+    sources = [HERE / "native" / "native.c", *sorted((csrc / "core").glob("*.c"))]
+    sources += [csrc / "mcp" / f"{name}.c" for name in ("result", "rpc", "toollist")]
     command = [*compiler, *FLAGS, *macros, f"-I{ROOT / 'csrc'}", "-o", str(program)]
     subprocess.run([*command, *map(str, sources), *shlex.split(config.stdout), "-lm"], check=True)
 

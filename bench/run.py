@@ -1,11 +1,13 @@
 """Everything that `make bench` shows, one part after the other, each with a time limit.
 
-    python bench/run.py [--runs 9] [--quick] [--node] [--yyjson] [--callgrind] [--part NAME ...]
+    python bench/run.py [--runs 9] [--quick] [--node] [--write] [--yyjson] [--callgrind]
+                        [--part NAME ...]
 
 `--node` adds two MCP clients on Node (installed with npm), `--yyjson` the yyjson binding (with
 pip), `--callgrind` instruction counts (under valgrind); without them nothing is installed and the
-network is not used. `--part` runs the named parts alone. Exit 1 when a part failed or ran out of
-time; the parts behind it run all the same.
+network is not used. `--write` puts the call's tables into the pages that quote them. `--part` runs
+the named parts alone. Exit 1 when a part failed or ran out of time; the parts behind it run all the
+same.
 """
 
 from __future__ import annotations
@@ -37,8 +39,10 @@ def parts(options: argparse.Namespace) -> list[Part]:
     runs = 1 if quick else options.runs
     calls = 10 if quick else 200
     brief = ["--quick"] if quick else []
-    found = [
-        Part("call", ["call_bench.py", "--runs", str(runs), "--plain-imports"], 90 + 20 * runs),
+    node = ["--node"] if options.node else []
+    write = ["--write"] if options.write else []
+    return [
+        Part("call", ["call_bench.py", "--runs", str(runs), *node, *write], 400 + 40 * runs),
         Part("memory", ["memory_bench.py", "--runs", "1" if quick else "3"], 240),
         Part("imports", ["imports.py"], 120),
         Part("sequence", ["sequence.py"], 60),
@@ -46,12 +50,10 @@ def parts(options: argparse.Namespace) -> list[Part]:
         Part("scale", ["scale_bench.py", "--calls", str(calls)], 600),
         Part("transport", ["transport_bench.py", *brief], 900),
         Part("gateway", ["gateway_bench.py"], 120),
+        Part("gateway_scale", ["gateway_scale.py"], 120),
         Part("json", ["json_bench.py", *(["--yyjson"] if options.yyjson else [])], 180),
         Part("native", ["native_bench.py", *(["--callgrind"] if options.callgrind else [])], 300),
     ]
-    if options.node:
-        found.append(Part("node", ["node_bench.py", "--runs", str(runs)], 400 + 10 * runs))
-    return found
 
 
 def run(part: Part) -> bool:
@@ -74,6 +76,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=9, help="of the whole command")
     parser.add_argument("--quick", action="store_true", help="as little as possible of each")
     parser.add_argument("--node", action="store_true", help="also MCP clients on Node")
+    parser.add_argument("--write", action="store_true", help="the call's tables into the pages")
     parser.add_argument("--yyjson", action="store_true", help="also the yyjson binding")
     parser.add_argument("--callgrind", action="store_true", help="also instruction counts")
     parser.add_argument("--part", action="append", metavar="NAME", help="only this part")

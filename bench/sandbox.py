@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deepagents_ro.qualify.lab.helper import Helper
+from deepagents_ro.qualify.lab.runs import World
+
 HERE = Path(__file__).resolve().parent
 TOOL = "worker-broker_worker_task_context"
 ARGUMENTS = b'{"task_id":"worker.1"}'
@@ -28,6 +31,8 @@ OURS = [str(Path(sys.executable).parent / "dcode"), "tools", "call-read-only", T
 COMMANDS = {"reference": REFERENCE, "ours": OURS}
 # For our command: without what keeps modules out of the process.
 PLAIN_IMPORTS = {"DEEPAGENTS_RO_PLAIN_IMPORTS": "1"}
+# For our command: without the conversation that runs ahead of Python.
+PLAIN_WIRE = {"DEEPAGENTS_RO_PLAIN_WIRE": "1"}
 
 
 # The structured content that the servers of this directory answer.
@@ -71,41 +76,18 @@ def is_right(run: Run) -> bool:
     )
 
 
-class Server:
-    """A helper process that announced its port; ends when its standard input is closed."""
-
-    def __init__(self, command: list[str], log: Path | None = None) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        self.log = log
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            self.close()
-            raise RuntimeError(f"{command[0]} did not start")
-        self.ports: list[int] = json.loads(line)["ports"]
-        self.port = self.ports[0]
+class Server(Helper):
+    """A helper process of this directory."""
 
     def events(self, since: int = 0) -> tuple[Counter[str], int]:
-        """Events of the log from byte `since`, counted by their first word; the new position."""
-        if self.log is None:
-            return Counter(), 0
-        data = self.log.read_bytes()[since:]
-        words = (line.split(b" ", 1)[0].decode() for line in data.splitlines())
-        return Counter(words), since + len(data)
-
-    def close(self) -> None:
-        """End the process; safe to call twice."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        """Connections, requests and calls logged from byte `since` on; the new position."""
+        found, position = self.read(since)
+        counted = Counter(
+            connection=sum("connection" in entry for entry in found),
+            request=sum("method" in entry for entry in found),
+            call=sum(entry.get("tool") is not None for entry in found),
+        )
+        return counted, position
 
 
 class Sandbox:
@@ -114,11 +96,12 @@ class Sandbox:
     def __init__(self) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="deepagents-ro-bench-")
         self.root = Path(self._temporary.name)
-        self.home = self.root / "home"
-        self.work = self.root / "work"
-        for directory in (self.home / ".deepagents", self.work):
-            directory.mkdir(parents=True)
-        subprocess.run([sys.executable, str(HERE / "certificate.py"), str(self.root)], check=True)
+        self.world = World(self.root / "world", self.root / "ca.pem")
+        self.home = self.world.home
+        subprocess.run(
+            [sys.executable, "-I", "-m", "deepagents_ro.qualify.lab.authority", str(self.root)],
+            check=True,
+        )
         self._servers: list[Server] = []
 
     def __enter__(self) -> Sandbox:
@@ -126,30 +109,32 @@ class Sandbox:
 
     def __exit__(self, *_exc: object) -> None:
         for server in reversed(self._servers):
-            server.close()
+            server.stop()
         self._temporary.cleanup()
 
     def start(
         self, script: str, *arguments: str, certificate: bool = True, log: bool = True
     ) -> Server:
         """Start `script` of this directory; its first arguments are the certificate and a log."""
-        command = [str(HERE / script)]
+        command = [sys.executable, str(HERE / script)]
         log_path = None
         if certificate:
             command.append(str(self.root / "server.pem"))
         if log:
             log_path = self.root / f"server-{len(self._servers)}.log"
-            log_path.touch()
             command.append(str(log_path))
-        server = Server([*command, *arguments], log_path)
-        self._servers.append(server)
-        return server
+        return self._keep(Server([*command, *arguments], log_path))
 
     def proxy(self, port: int, round_trip_ms: float) -> Server:
-        """A proxy in front of `port` that makes it far away."""
-        return self.start(
-            "latency_proxy.py", str(port), str(round_trip_ms), certificate=False, log=False
+        """A proxy in front of `port` that makes it far away; TCP's handshake costs a round trip."""
+        module = "deepagents_ro.qualify.lab.proxy"
+        return self._keep(
+            Server([sys.executable, "-I", "-m", module, str(port), str(round_trip_ms)])
         )
+
+    def _keep(self, server: Server) -> Server:
+        self._servers.append(server)
+        return server
 
     def configure(self, port: int, *others: int) -> None:
         """Make the server at `port` the tool's in the user's configuration.
@@ -166,17 +151,7 @@ class Sandbox:
             }
             for name, where in named.items()
         }
-        path = self.home / ".deepagents" / ".mcp.json"
-        path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
-
-    def environment(self) -> dict[str, str]:
-        """The whole environment of a measured command."""
-        return {
-            "HOME": str(self.home),
-            "PATH": os.environ.get("PATH", os.defpath),
-            "LANG": "C.UTF-8",
-            "SSL_CERT_FILE": str(self.root / "ca.pem"),
-        }
+        self.world.serve(**servers)
 
     def run(
         self,
@@ -201,8 +176,8 @@ class Sandbox:
                 stdin=source,
                 stdout=out,
                 stderr=err,
-                cwd=self.work,
-                env={**self.environment(), **(extra or {})},
+                cwd=self.world.project,
+                env={**self.world.env, **(extra or {})},
             )
             status, usage = wait4(process.pid, started + limit_s)
             wall = time.perf_counter() - started

@@ -12,19 +12,19 @@ import argparse
 import string
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import results
 from sandbox import COMMANDS, Sandbox, is_right
 
 
-def events(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """`(client's port, what happened)` of each line of the log; a POST by its message."""
-    for line in lines:
-        event, *details = line.split(" ")
-        if event == "connection":
-            yield details[0], "connection"
-        elif event == "message" or (event == "request" and details[0] != "POST"):
-            yield details[1], details[0]
+def events(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
+    """`(client's port, what happened)` of each entry of the log; a POST by its message."""
+    for entry in entries:
+        if "connection" in entry:
+            yield entry["connection"], "connection"
+        elif "method" in entry:
+            yield entry["peer"], entry["rpc"] or entry["method"]
 
 
 def main() -> int:
@@ -34,15 +34,14 @@ def main() -> int:
     options = parser.parse_args()
     with Sandbox() as sandbox:
         server = sandbox.start("server.py", *([] if options.streams else ["--json"]))
-        assert server.log is not None
         sandbox.configure(server.port)
         for name, command in COMMANDS.items():
-            before = len(server.log.read_text())
+            before = server.mark()
             run = sandbox.run(command)
             if not is_right(run):
                 raise SystemExit(f"{name}: {run.stdout[:300]!r} {run.stderr[-300:]!r}")
-            letters: dict[str, str] = {}
-            found = list(events(server.log.read_text()[before:].splitlines()))
+            letters: dict[int, str] = {}
+            found = list(events(server.entries(before)))
             for port, _what in found:
                 letters.setdefault(port, string.ascii_uppercase[len(letters)])
             requests = sum(what != "connection" for _port, what in found)

@@ -8,11 +8,10 @@ so a client waits for TLS until it gives up. Ends when standard input ends.
 
 from __future__ import annotations
 
-import signal
 import socket
 import sys
 
-import lifeline
+from deepagents_ro.qualify.lab import helper
 
 BACKLOG = 1024
 
@@ -20,6 +19,5 @@ if __name__ == "__main__":
     sockets = [
         socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) for _ in range(int(sys.argv[1]))
     ]
-    lifeline.hold()
-    lifeline.announce(*(listener.getsockname()[1] for listener in sockets))
-    signal.pause()
+    helper.announce(*(listener.getsockname()[1] for listener in sockets))
+    helper.wait()

@@ -10,9 +10,14 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-import results
 from sandbox import Run, Sandbox, Server, is_right
+
+# Round trips of a new connection and its first request: TCP, TLS 1.3, the request.
+OPENING = 3
+# A request may be there by so much of a round trip too soon: timers are not exact.
+EARLY = 0.05
 
 SETTLE_RUNS = 1
 # Seconds until the server has seen the last of a client that is gone, through the proxy too.
@@ -32,10 +37,34 @@ class Contender:
     """Whether it printed what the server answered."""
 
 
+def rounds(entries: list[dict[str, Any]], round_trip_ms: float) -> float:
+    """Round trips to the answer of the call, by the server's clock; 0 without a distance.
+
+    Counted from DCode's preflight, which follows the imports, or else from the first request.
+    """
+    requests = [entry for entry in entries if "method" in entry]
+    (call,) = (entry["at"] for entry in requests if entry["tool"] is not None)
+    heads = [entry["at"] for entry in requests if entry["method"] == "HEAD"]
+    wave = heads[0] if heads else requests[0]["at"]
+    if not round_trip_ms:
+        return 0
+    count = OPENING
+    for at in sorted(entry["at"] for entry in requests):
+        waited = int((at - wave) * 1000 / round_trip_ms + EARLY)
+        if at <= call and waited > 0:
+            count += waited  # what is left over of the gap is the client's own time
+            wave = at
+    return count
+
+
 def measure(
-    sandbox: Sandbox, server: Server, contenders: Mapping[str, Contender], runs: int
+    sandbox: Sandbox,
+    server: Server,
+    contenders: Mapping[str, Contender],
+    runs: int,
+    round_trip_ms: float = 0.0,
 ) -> dict[str, list[Row]]:
-    """One row per counted run: `wall_s`, `cpu_s`, `peak_bytes`, `connections`, `requests`.
+    """One row of figures per counted run: what it cost, and what the server saw.
 
     Raises:
         SystemExit: a run does not count.
@@ -47,7 +76,8 @@ def measure(
             contender = contenders[name]
             run = sandbox.run(contender.command, extra=dict(contender.environment))
             time.sleep(SETTLE_S)
-            events, position = server.events(position)
+            before = position
+            events, position = server.events(before)
             if not contender.is_right(run) or events["call"] != 1:
                 raise SystemExit(
                     f"{name}: run {turn} does not count: exit {run.exit_code}, "
@@ -62,6 +92,7 @@ def measure(
                         "peak_bytes": run.peak_bytes,
                         "connections": events["connection"],
                         "requests": events["request"],
+                        "rounds": rounds(server.entries(before), round_trip_ms),
                     }
                 )
     return rows
@@ -70,21 +101,3 @@ def measure(
 def medians(rows: list[Row]) -> Row:
     """The median of each column."""
     return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
-
-
-def show(found: Mapping[str, Row], shares: Mapping[str, Row]) -> None:
-    """A table of medians, and of shares under the same columns (wall, cpu and peak alone)."""
-    lines = [
-        [
-            name,
-            f"{row['wall_s']:.3f}",
-            f"{row['cpu_s']:.3f}",
-            f"{row['peak_bytes'] / 2**20:.1f}",
-            f"{row['connections']:g}",
-            f"{row['requests']:g}",
-        ]
-        for name, row in found.items()
-    ]
-    for name, row in shares.items():
-        lines.append([name, *(f"{row[key]:.2f}" for key in ("wall_s", "cpu_s", "peak_bytes"))])
-    results.table(["", "wall s", "cpu s", "peak MiB", "connections", "requests"], lines)

@@ -8,6 +8,7 @@ guard stands: it imports the one command that is asked for, and writes nothing.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -17,18 +18,33 @@ if TYPE_CHECKING:
 
 COMMANDS = ("call-read-only", "audit-read-only")
 PACKAGE = "deepagents_code"
+# The guard's table is csrc/guard/signals.c.
+INTERRUPTING = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGALRM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
+    signal.SIGIO,
+    signal.SIGXCPU,
+    signal.SIGPWR,
+    signal.SIGSTKFLT,
+    *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
+)
 
 
 def run(command: str, arguments: list[str]) -> NoReturn:
     """Run `command`, one of `COMMANDS`, with the process's `arguments` (`sys.argv[1:]`).
 
     Never returns. Raises what the import of the command raises, `KeyboardInterrupt` for any of the
-    three signals that interrupt a call included: the guard takes the signals over at the start of
-    `main`, until then they must not end the process without an envelope.
+    signals that interrupt a call included.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
+    take_signals()
+    settle_home()
     if command == "audit-read-only":
         from deepagents_ro.audit_command import main
     else:
@@ -36,6 +52,34 @@ def run(command: str, arguments: list[str]) -> NoReturn:
     settle_package()
     main(arguments)
     raise RuntimeError(f"deepagents_ro: {command} returned")
+
+
+def take_signals() -> None:
+    """Let each of `INTERRUPTING` raise `KeyboardInterrupt`, unless it is ignored.
+
+    The guard takes them over at the start of `main`; until then they must not end the process
+    without an envelope, nor be held back because a launcher had blocked them.
+    """
+    for number in INTERRUPTING:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTING)
+
+
+def settle_home() -> None:
+    """Make `/` the home directory of a user who has none, neither in `HOME` nor in the user table.
+
+    DCode cannot be imported without one. `/` is what most launchers of containers give such a user,
+    and what an empty `HOME` means; nobody but root can put a configuration there.
+    """
+    if "HOME" in os.environ:
+        return
+    import pwd
+
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        os.environ["HOME"] = "/"
 
 
 def settle_package() -> None:

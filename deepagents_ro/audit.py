@@ -1,76 +1,107 @@
 """Why each tool can or cannot be called read-only: every server, every tool, calling none.
 
 Each server is asked on its own, all at once, over the same path as the call: DCode's loader, the C
-transport, the C verdict on the bytes that the server sent. What has not answered when the deadline
-comes is reported as that.
+transport, the C verdict on the bytes that the server sent. A server that has not answered when its
+own time is over is reported as that; the others are not waited for any longer because of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from deepagents_ro import _mcpro, host
+from deepagents_ro import _mcpro, causes, host
+from deepagents_ro.causes import Cause
+from deepagents_ro.command_line import TOOL_NAME
 from deepagents_ro.exchange import Exchanges
+from deepagents_ro.reasons import STATES, Reason, ToolReason, of_tool, of_word
+from deepagents_ro.refusal import HostError
 
 if TYPE_CHECKING:
-    from deepagents_ro.command import Command
+    from deepagents_ro.command_line import Command
+    from deepagents_ro.plan import Sources
+    from deepagents_ro.protocols import Connections, ServerInfo
+    from deepagents_ro.reasons import ServerReason, ToolVerdict
 
-STATES = {
-    "reachable": "answered with its tools",
-    "needs_login": "wants a login: dcode mcp login <server>",
-    "denied": "refused the configured credentials",
-    "unreachable": "could not be reached",
-    "timed_out": "did not answer in time",
-    "disabled": "is switched off by the user",
-    "malformed_list": "answered with a list that cannot be used",
-    "misconfigured": "its entry cannot be used: an unset variable, or a field of a wrong type",
-    "not_trusted": "is a project's server that nobody has approved",
-    "failed": "failed while it was asked",
-}
-READ_ONLY = "read_only"
-REASONS = {
-    READ_ONLY: "can be called",
-    "broken_definition": "DCode's models refuse its definition (tool_not_found)",
-    "filtered": "allowedTools or disabledTools leave it out (tool_not_found)",
-    "name_not_callable": "its name is not one that the command takes (invalid_tool_name)",
-    "ambiguous": "more than one tool has this full name (ambiguous_tool)",
-}
-"""Reasons beside those of the hints, which are `tool_not_read_only` with the hint that failed."""
-
-MALFORMED = ("not_json", "not_an_answer", "list_malformed", "list_too_deep", "list_cursor_repeated",
-             "list_too_many_pages", "too_large", "content_type", "no_answer")  # fmt: skip
+READ_ONLY = ToolReason.READ_ONLY.word
+# Seconds that a server may leave one request without an answer; DCode's preflight has 2 a phase.
+SERVER_SECONDS = 5.0
+# Seconds between two looks at who is late.
+LOOK_SECONDS = 0.25
+# What a server's row says where none could be had: its own states come from `Reason`.
+REACHABLE = Reason.NONE.state
+# What a row has for a transport that stands for a configuration file.
+FILE = "config"
+# What the verdict is about, in the order of the specification.
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """One tool of one server; `reason` is a key of REASONS or the name of a failed hint."""
+    """One tool of one server; `reason` is a word of ToolReason or of the hint that failed."""
 
     name: str
     callable: bool
     reason: str
+    sent: tuple[tuple[str, str], ...] = ()
+    """The standard hints as they were sent, each with its value or the value's kind."""
 
 
 @dataclass(slots=True)
 class ServerRow:
-    """One server; `state` is a key of STATES, `detail` a static word of the transport or ''."""
+    """One server, or one configuration file that cannot be read.
+
+    `lost` says that the call would refuse a tool of another server that this one could own.
+    """
 
     name: str
     transport: str
-    state: str
-    detail: str = ""
+    cause: Cause
     tools: list[ToolRow] = field(default_factory=list)
+    lost: bool = False
+    listed: int = 0
+    """How many tools the server sent."""
 
-    def as_json(self) -> dict[str, Any]:
+    @property
+    def is_file(self) -> bool:
+        """Whether this is a configuration file and no server."""
+        return self.transport == FILE
+
+    @property
+    def explanation(self) -> str:
+        """What to do about the cause, or ''."""
+        reason = self.cause.reason
+        return reason.text.replace("<server>", self.name) if reason.word else ""
+
+    @property
+    def state(self) -> str:
+        """A key of `reasons.STATES`."""
+        return self.cause.reason.state
+
+    @property
+    def state_text(self) -> str:
+        """The state in words, with the server's name where they have a command."""
+        return STATES[self.state].replace("<server>", self.name)
+
+    @property
+    def about(self) -> str:
+        """The subject of the cause, in parentheses behind a space, or ''."""
+        return f" ({self.cause.subject})" if self.cause.subject else ""
+
+    def as_json(self) -> dict[str, object]:
+        """The row for programs; see `schemas`."""
         return {
             "name": self.name,
             "transport": self.transport,
             "state": self.state,
-            "detail": self.detail,
+            "detail": self.cause.reason.word,
+            "subject": self.cause.subject,
+            "explanation": self.explanation,
             "tools": [
                 {"name": tool.name, "callable": tool.callable, "reason": tool.reason}
                 for tool in self.tools
@@ -79,128 +110,227 @@ class ServerRow:
 
 
 class Audit:
-    """The servers of one configuration on one event loop."""
+    """The servers of one configuration on one event loop: all, or those that can own a tool."""
 
-    def __init__(self, command: Command, sources: host.Sources) -> None:
+    def __init__(self, command: Command, sources: Sources) -> None:
         self.command = command
         self.sources = sources
-        self.names = sources.allowed()
-        self.call = _mcpro.Call("")
-        self.exchanges = Exchanges(self.call, asyncio.get_running_loop())
+        self.names = [
+            name
+            for name in sources.allowed()
+            if not command.tool or host.can_own(name, command.tool)
+        ]
+        self.worker = _mcpro.Worker("")
+        self.exchanges = Exchanges(self.worker, asyncio.get_running_loop())
         self.configured: set[str] = set()
-        self.infos: dict[str, Any] = {}
+        self.infos: dict[str, ServerInfo] = {}
+        self.skipped: dict[str, Cause] = {}
 
     async def run(
         self, expired: asyncio.Future[None], done: Callable[[str], None]
     ) -> list[ServerRow]:
         """Ask every server until all have answered or `expired`; `done` is told of each."""
-        tasks = {asyncio.ensure_future(self.ask(name)): name for name in self.names}
-        waiting: set[asyncio.Future[Any]] = {*tasks, expired}
-        while not expired.done() and len(waiting) > 1:
-            finished, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in finished - {expired}:
-                done(tasks[task])  # type: ignore[index]
-        late = {tasks[task] for task in tasks if not task.done()}
-        failed = {
-            name
-            for task, name in tasks.items()
-            if task.done() and (task.cancelled() or task.exception() is not None)
+        ends: dict[str, asyncio.Future[None]] = {
+            name: asyncio.ensure_future(self.ask(name)) for name in self.names
         }
-        return mark_ambiguous([self.row(name, late, failed) for name in self.names])
+        names = {task: name for name, task in ends.items()}
+        waiting = {*names}
+        while not expired.done() and any(not self.is_late(names[task]) for task in waiting):
+            finished, _ = await asyncio.wait(
+                {*waiting, expired}, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in finished - {expired}:
+                waiting.discard(task)
+                done(names[task])
+        files = [
+            ServerRow(f"<config:{fault.path.name}>", FILE, Cause(Reason.BROKEN_FILE, str(fault)))
+            for fault in self.sources.faults
+        ]
+        return settle([*files, *(self.row(name, ends[name]) for name in self.names)])
+
+    def is_late(self, name: str) -> bool:
+        """Whether a server has had its time. What this process takes is not counted."""
+        since = self.exchanges.asked.get(name)
+        return since is not None and time.monotonic() - since > SERVER_SECONDS
 
     async def ask(self, name: str) -> None:
         """One server through DCode's loader, every other one left out."""
 
-        def complete(connections: dict[str, Any]) -> None:
-            for other in list(connections):
+        def complete(connections: Connections) -> None:
+            for other, connection in list(connections.items()):
                 if other != name:
                     del connections[other]
                     continue
                 self.configured.add(name)
-                self.exchanges.complete(name, connections[name])
+                connections[name] = self.exchanges.complete(name, connection)
 
         plan = host.plan_for(self.sources, frozenset({name}), self.command)
         _tools, infos = await host.load_tools(plan, host.session_manager(complete))
         for info in infos:
             if info.name == name:
                 self.infos[name] = info
+                if info.status == "error" and name not in self.configured:
+                    self.skipped[name] = await causes.of_skipped(name, self.entry(name))
 
-    def row(self, name: str, late: set[str], failed: set[str]) -> ServerRow:
-        entries = [layer[name] for layer in self.sources.layers() if name in layer]
+    def entry(self, name: str) -> object:
+        """A server's unresolved entry, of the source that wins."""
+        return self.sources.entries(name)[-1]
+
+    def row(self, name: str, task: asyncio.Future[None]) -> ServerRow:
+        """A server's row, from what its task has found out until now."""
+        entry = self.entry(name)
         info = self.infos.get(name)
-        state, detail = self.state(name, entries[-1], late, failed)
-        row = ServerRow(name, host.transport_of(entries[-1]), state, detail)
+        row = ServerRow(name, host.transport_of(entry), self.cause(name, entry, task))
         if info is not None and info.transport != "unknown":
             row.transport = info.transport
-        if state in ("reachable", "failed", "timed_out"):
-            row.tools = self.tools(name, entries[-1])
+        if name in self.configured and isinstance(entry, dict) and host.is_valid_entry(name, entry):
+            row.tools = self.tools(name, entry)
+            row.listed = len(row.tools)
+        if info is not None:
+            row.lost = info.status in host.NOT_LOADED and row.state != REACHABLE
+        else:
+            row.lost = not task.done() or has_failed(task)
         return row
 
-    def state(
-        self, name: str, entry: dict[str, Any], late: set[str], failed: set[str]
-    ) -> tuple[str, str]:
+    def cause(self, name: str, entry: object, task: asyncio.Future[None]) -> Cause:
+        """Why a server is not usable; `Reason.NONE` when it is."""
         info = self.infos.get(name)
-        noted = self.call.noted(name) or ""
-        if name in late:
-            return "timed_out", noted
+        known = causes.of_asked(name, entry, self.worker, self.exchanges)
+        if not task.done():
+            return known if known.reason is not Reason.NONE else Cause(Reason.SILENT)
         if info is None:
-            return ("failed", noted) if name in failed else ("not_trusted", "")
+            if not host.is_valid_entry(name, entry):
+                return Cause(Reason.BAD_ENTRY)
+            if known.reason is not Reason.NONE or not has_failed(task):
+                return known if has_failed(task) else Cause(Reason.NOT_TRUSTED)
+            return Cause(failure_reason(task))
         if info.status == "disabled":
-            return "disabled", ""
-        if info.status == "unauthenticated" or name in self.exchanges.challenged:
-            return "needs_login", noted
-        if noted:
-            return state_of(noted), noted
-        if info.status == "ok" or (name in self.configured and self.call.entries(name)):
-            return "reachable", ""
-        if name in self.configured:
-            return "failed", ""
-        return ("unreachable" if host.resolves(name, entry) else "misconfigured"), ""
+            return Cause(Reason.DISABLED)
+        if name in self.skipped:
+            return self.skipped[name]
+        if known.reason is not Reason.NONE:
+            return known
+        if info.status == "unauthenticated":
+            return Cause(Reason.LOGIN)
+        if info.status == "ok" or self.is_spoilt(name):
+            return Cause(Reason.NONE)
+        return causes.of_refused(name, self.worker)
 
-    def tools(self, name: str, entry: dict[str, Any]) -> list[ToolRow]:
+    def is_spoilt(self, name: str) -> bool:
+        """Whether DCode refused a list for entries that the call would not hand to it."""
+        lists = map(handed_up, self.worker.entries(name))
+        return any(each is None or not host.is_valid_list(each) for each in lists)
+
+    def tools(self, name: str, entry: dict[str, object]) -> list[ToolRow]:
         """Every tool that the server sent, with its verdict."""
-        raw = self.call.entries(name)
+        raw = self.worker.entries(name)
         names = [full_name(name, each) for each in raw]
         left = host.filtered_names(name, entry, [each for each in names if each is not None])
-        return [judge(each, full, left) for each, full in zip(raw, names, strict=True)]
+        rows = [judge(each, full, left) for each, full in zip(raw, names, strict=True)]
+        if name in self.exchanges.moved:
+            return [refuse(row, ToolReason.MOVED) if row.callable else row for row in rows]
+        return rows
+
+
+def has_failed(task: asyncio.Future[None]) -> bool:
+    """Whether a task that is done raised or was cancelled."""
+    return task.cancelled() or task.exception() is not None
+
+
+def failure_reason(task: asyncio.Future[None]) -> ServerReason:
+    """Why a server's task broke off."""
+    error = None if task.cancelled() else task.exception()
+    return of_word(error.reason) if isinstance(error, HostError) else Reason.INTERNAL
 
 
 def full_name(server: str, entry: bytes) -> str | None:
     """`<server>_<name>` of a raw entry, or `None` when its name is no string."""
-    name = json.loads(entry).get("name")  # of two members the last, as DCode's loader reads it
+    # of two members the last, as DCode's loader reads it; an integer may be longer than `int` reads
+    name = json.loads(entry, parse_int=float).get("name")
     return f"{server}_{name}" if isinstance(name, str) else None
 
 
+LIST_HEAD = b'{"jsonrpc":"2.0","id":0,"result":'
+
+
+def handed_up(entry: bytes) -> bytes | None:
+    """The list of one tool that DCode's models get for a raw entry; `None` when they get none."""
+    answer = LIST_HEAD + b'{"tools":[%b]}}' % entry
+    up = _mcpro.reduce_tool_list(answer, "", "")[0].removeprefix(LIST_HEAD)[:-1]
+    return None if up == b'{"tools":[]}' else up
+
+
 def judge(entry: bytes, name: str | None, left: set[str]) -> ToolRow:
-    from deepagents_ro.command import TOOL_NAME
-
-    if name is None or not host.is_valid_definition(entry):
-        return ToolRow(name or "", callable=False, reason="broken_definition")
+    """The row of one raw entry; `left` are the full names that the user's filters leave."""
+    up = handed_up(entry)
+    if up is None:
+        return ToolRow(name or "", callable=False, reason=ToolReason.OUT_OF_BOUNDS.word)
+    if name is None or not host.is_valid_list(up):
+        return ToolRow(name or "", callable=False, reason=ToolReason.BROKEN_DEFINITION.word)
     if name not in left:
-        return ToolRow(name, callable=False, reason="filtered")
+        return ToolRow(name, callable=False, reason=ToolReason.FILTERED.word)
     if TOOL_NAME.match(name) is None:
-        return ToolRow(name, callable=False, reason="name_not_callable")
+        return ToolRow(name, callable=False, reason=ToolReason.NAME_NOT_CALLABLE.word)
     allowed, reason = _mcpro.hint_verdict(entry)
-    return ToolRow(name, callable=allowed, reason=READ_ONLY if allowed else reason)
+    sent = sent_hints(entry)
+    return ToolRow(name, callable=allowed, reason=READ_ONLY if allowed else reason, sent=sent)
 
 
-def state_of(noted: str) -> str:
-    """The state that a word of the transport stands for."""
-    if noted == "http_401":
-        return "needs_login"
-    if noted == "http_403":
-        return "denied"
-    return "malformed_list" if noted in MALFORMED else "unreachable"
+def sent_hints(entry: bytes) -> tuple[tuple[str, str], ...]:
+    """The standard hints of a raw entry, as often as they stand in it.
+
+    A literal is shown, any other value by its kind: a server may put anything there.
+    """
+
+    def pairs(document: object) -> list[tuple[str, object]]:
+        return document if isinstance(document, Members) else []
+
+    kept = json.loads(entry, object_pairs_hook=Members, parse_int=float)
+    found = [each for name, value in pairs(kept) if name == "annotations" for each in pairs(value)]
+    return tuple((name, shown(value)) for name, value in found if name in HINTS)
 
 
-def mark_ambiguous(rows: list[ServerRow]) -> list[ServerRow]:
-    """Refuse every tool whose full name stands more than once."""
-    counts = Counter(tool.name for row in rows for tool in row.tools if tool.reason != "filtered")
+class Members(list[tuple[str, object]]):
+    """The members of a JSON object, each as often as it stands there."""
+
+
+def shown(value: object) -> str:
+    """A literal as JSON, any other value by its kind."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    kinds: dict[type, str] = {str: "a string", float: "a number", Members: "an object"}
+    return kinds.get(type(value), "an array")
+
+
+def refuse(row: ToolRow, reason: ToolVerdict) -> ToolRow:
+    """The same tool, which cannot be called for `reason`."""
+    return replace(row, callable=False, reason=reason.word)
+
+
+# What the call says of a tool only after it has looked at the servers around it.
+JUDGED_LAST = ("ok", "tool_not_read_only", "runtime_failure")
+
+
+def settle(rows: list[ServerRow]) -> list[ServerRow]:
+    """Refuse what the call refuses for what is around a tool: its server, a namesake, a rival."""
+    counts = Counter(
+        tool.name for row in rows for tool in row.tools if tool.reason != ToolReason.FILTERED.word
+    )
+    lost = [row.name for row in rows if row.lost]
+
+    def settled(row: ServerRow, tool: ToolRow) -> ToolRow:
+        if tool.reason == ToolReason.FILTERED.word:
+            return tool
+        if counts[tool.name] > 1:
+            return refuse(tool, ToolReason.AMBIGUOUS)
+        if of_tool(tool.reason).code not in JUDGED_LAST:
+            return tool
+        if row.state != REACHABLE:
+            return refuse(tool, ToolReason.SERVER_NOT_LOADED)
+        if any(name != row.name and host.can_own(name, tool.name) for name in lost):
+            return refuse(tool, ToolReason.RIVAL_NOT_LOADED)
+        return tool
+
     for row in rows:
-        row.tools = [
-            ToolRow(tool.name, callable=False, reason="ambiguous")
-            if counts[tool.name] > 1 and tool.reason != "filtered"
-            else tool
-            for tool in row.tools
-        ]
+        row.tools = [settled(row, tool) for tool in row.tools]
     return rows

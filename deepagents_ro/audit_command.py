@@ -1,4 +1,4 @@
-"""`dcode tools audit-read-only [--json]`: the audit as a table or as one envelope.
+"""`dcode tools audit-read-only [TOOL] [--json]`: the audit as a table or as one envelope.
 
 The same guard as the call's: one document, the same deadline, nothing left behind. At the deadline
 the audit reports what it has.
@@ -7,26 +7,31 @@ the audit reports what it has.
 from __future__ import annotations
 
 import asyncio
-import io
-import json
+import contextlib
 import os
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
-from deepagents_ro import _mcpro, host, startup
-from deepagents_ro.command import DEADLINE_VARIABLE, Command, parse_options
-from deepagents_ro.deadline import first_deadline
+from deepagents_ro import _mcpro, document, host, startup
+from deepagents_ro import managed as managed_runtime
+from deepagents_ro.command_line import AUDIT, TOOL_NAME, parse_audit
+from deepagents_ro.deadline import first_deadline, lower_deadline
+from deepagents_ro.refusal import REASONS, HostError
+from deepagents_ro.terminal import PIPE_WIDTH, visible
 
 if TYPE_CHECKING:
-    from deepagents_ro.audit import ServerRow
+    from collections.abc import Callable, Iterator
 
-WORDS = ("tools", "audit-read-only")
-COMMAND = "tools audit-read-only"
-MAX_BYTES = 131_072
-PIPE_WIDTH = 160
+    from deepagents_ro.audit import Audit, ServerRow
+    from deepagents_ro.audit_verdict import Verdict
+    from deepagents_ro.command_line import Command
+    from deepagents_ro.plan import Sources
+
+COMMAND = " ".join(AUDIT)
 MESSAGES = {
-    "invalid_command": "Use: dcode tools audit-read-only [--json]",
+    "invalid_command": "Use: dcode tools audit-read-only [TOOL] [--json]",
     "interrupted": "The audit was interrupted.",
     "timeout": "The audit exceeded its time limit.",
     "runtime_failure": "The audit failed: DCode cannot read the MCP configuration.",
@@ -35,11 +40,15 @@ MESSAGES = {
 
 HELP = """\
 Usage: dcode [--mcp-config FILE] [--trust-project-mcp] [--no-mcp]
-             tools audit-read-only [--json]
+             tools audit-read-only [TOOL] [--json]
 
 Ask every configured MCP server for its tools, call none of them, and say of
 each server and each tool whether `dcode tools call-read-only` can use it, or
-what is in the way: down to the hint that failed.
+what is in the way: down to the hint that failed. With TOOL, the full name
+<server>_<tool>, ask only the servers that could own it, and say what to do
+next. Exit status: 0 the audit was made, or TOOL can be called; 1 it failed,
+or TOOL cannot be called; 2 wrong command line; 130 interrupted. Every reason:
+python -m deepagents_ro.reasons
 
   --json   print one JSON document instead of a table
   -h, --help
@@ -57,6 +66,7 @@ class Terminal:
 
 
 def look_at_terminal() -> Terminal:
+    """What the descriptors 1 and 2 are now; 2 is kept for progress when it is a terminal."""
     try:
         output = os.isatty(1)
         progress = os.dup(2) if os.isatty(2) else None
@@ -66,171 +76,169 @@ def look_at_terminal() -> Terminal:
     return Terminal(output, width, progress)
 
 
-def failure(code: str) -> bytes:
-    """The failure envelope with its newline."""
-    data = {"ok": False, "status": "error", "code": code, "message": MESSAGES[code]}
-    return document(data)
-
-
-def document(data: dict[str, Any]) -> bytes:
-    envelope = {"schema_version": 1, "command": COMMAND, "data": data}
-    return json.dumps(envelope, separators=(",", ":")).encode("ascii") + b"\n"
-
-
-def parse(argv: list[str], *, managed: bool) -> tuple[Command, bool] | None:
-    """The command and whether `--json` was given; `None` for a wrong shape."""
-    split = next(i for i in range(len(argv) - 1) if tuple(argv[i : i + 2]) == WORDS)
-    options = parse_options(argv[:split], managed=managed)
-    rest = argv[split + 2 :]
-    if options is None:
-        return None
-    if rest in (["-h"], ["--help"]):
-        return Command(help=True), False
-    return (Command(**options), bool(rest)) if rest in ([], ["--json"]) else None
+def failure(code: str, reason: str = "", subject: str = "") -> bytes:
+    """The failure envelope with its newline; `reason` is '' or a word of `reasons.Refusal`."""
+    more = {}
+    if reason:
+        more = {"reason": reason, "subject": subject, "explanation": REASONS[reason]}
+    return document.failure(COMMAND, code, MESSAGES[code], more).encode("ascii")
 
 
 def main(argv: list[str]) -> NoReturn:
     """Run the audit on the arguments behind the program's name; never returns."""
     terminal = look_at_terminal()
-    guard = _mcpro.Guard.start(timeout=failure("timeout"), interrupted=failure("interrupted"))
+    guard = _mcpro.Guard.start(
+        timeout=failure("timeout"),
+        interrupted=failure("interrupted"),
+        failed=failure("runtime_failure"),
+    )
     try:
         run(argv, guard, terminal)
     except KeyboardInterrupt:  # a signal that came just before the guard took over
         guard.finish(130, failure("interrupted"))
+    except HostError as refused:
+        guard.finish(1, failure("runtime_failure", refused.reason))
     except BaseException:  # noqa: BLE001 - one document is owed for anything at all
         guard.finish(1, failure("runtime_failure"))
 
 
 def run(argv: list[str], guard: _mcpro.Guard, terminal: Terminal) -> NoReturn:
+    """`main` behind the guard."""
     host.prepare_package()
-    managed = host.is_managed()
-    parsed = parse(argv, managed=managed)
-    if parsed is None:
+    managed = managed_runtime.is_installed()
+    command = parse_audit(argv, managed=managed)
+    if command is None:
         guard.finish(2, failure("invalid_command"))
-    command, as_json = parsed
     if command.help:
         guard.finish(0, HELP.encode())
-    if not managed:
-        guard.lower_deadline(os.environ.get(DEADLINE_VARIABLE, ""))
+    report = Report(guard, terminal, as_json=command.as_json)
+    if command.tool and TOOL_NAME.match(command.tool) is None:
+        report.of_unasked(command.tool)
+    lower_deadline(guard, managed=managed)
     if managed:
-        host.check_managed_runtime()
-    host.load_environment()
-    sources = host.read_configuration(command, managed=managed)
+        managed_runtime.check()
+    host.load_environment(trust_project=command.trust_project_mcp)
+    try:
+        sources = host.read_configuration(command, managed=managed)
+    except HostError as refused:
+        fault = "" if managed else explicit_fault(command.mcp_config)
+        report.of_refusal(refused.reason, fault)
+    report.of_rows(command.tool, ask(command, sources, guard, terminal))
+
+
+def ask(
+    command: Command, sources: Sources | None, guard: _mcpro.Guard, terminal: Terminal
+) -> list[ServerRow]:
+    """The rows of every server that the audit is about."""
     rows: list[ServerRow] = []
-    if sources is not None and sources.allowed():
-        startup.install()
-        host.import_stack()
+    if sources is not None and (sources.allowed() or sources.faults):
+        host.import_stack(startup.prepare())
         rows = asyncio.new_event_loop().run_until_complete(
             collect(command, sources, guard, terminal)
         )
         if startup.used():
             guard.finish(1, failure("runtime_failure"))
-    if not as_json:
-        guard.finish(0, table(rows, terminal))
-    text = document({"ok": True, "status": "ok", "servers": [row.as_json() for row in rows]})
-    if len(text) > MAX_BYTES + 1:
-        guard.finish(1, failure("result_too_large"))
-    guard.finish(0, text)
+    return rows
+
+
+class Report:
+    """How the process ends: with a table or an envelope, and its exit status."""
+
+    def __init__(self, guard: _mcpro.Guard, terminal: Terminal, *, as_json: bool) -> None:
+        self._guard = guard
+        self._terminal = terminal
+        self._as_json = as_json
+
+    def of_rows(self, tool: str, rows: list[ServerRow]) -> NoReturn:
+        """Report all servers, or the verdict on `tool` unless it is empty."""
+        if tool:
+            from deepagents_ro.audit_verdict import judge
+
+            self._one(judge(tool, rows))
+        if self._as_json:
+            self._envelope(0, {"servers": [row.as_json() for row in rows]})
+        from deepagents_ro import audit_table
+
+        self._guard.finish(
+            0,
+            audit_table.of_servers(rows, width=self._terminal.width, colour=self._terminal.output),
+        )
+
+    def of_refusal(self, reason: str, subject: str) -> NoReturn:
+        """Report a configuration that cannot be read."""
+        if self._as_json:
+            self._guard.finish(1, failure("runtime_failure", reason, subject))
+        about = f" ({visible(subject)})" if subject else ""
+        text = f"{MESSAGES['runtime_failure']}\n{reason}{about}: {REASONS[reason]}\n"
+        self._guard.finish(1, text.encode("utf-8", "replace"))
+
+    def of_unasked(self, tool: str) -> NoReturn:
+        """Report a tool whose name no server is asked about."""
+        from deepagents_ro.audit_verdict import refuse
+        from deepagents_ro.reasons import ToolReason
+
+        self._one(refuse(tool, ToolReason.NAME_NOT_CALLABLE))
+
+    def _one(self, verdict: Verdict) -> NoReturn:
+        status = 0 if verdict.callable else 1
+        if self._as_json:
+            self._envelope(status, verdict.as_json())
+        from deepagents_ro import audit_table
+
+        self._guard.finish(
+            status,
+            audit_table.of_verdict(
+                verdict, width=self._terminal.width, colour=self._terminal.output
+            ),
+        )
+
+    def _envelope(self, status: int, data: dict[str, object]) -> NoReturn:
+        text = document.success(COMMAND, data)
+        if not document.fits(text):
+            self._guard.finish(1, failure("result_too_large"))
+        self._guard.finish(status, text.encode("ascii"))
+
+
+def explicit_fault(path: str | None) -> str:
+    """Where the explicit file is wrong, or ''; what stands there is not quoted."""
+    return "" if path is None else str(host.fault_of(Path(path).expanduser()))
 
 
 async def collect(
-    command: Command, sources: host.Sources, guard: _mcpro.Guard, terminal: Terminal
+    command: Command, sources: Sources, guard: _mcpro.Guard, terminal: Terminal
 ) -> list[ServerRow]:
     """Ask the servers until the first deadline."""
     from deepagents_ro.audit import Audit
 
     expired = first_deadline(guard)
     audit = Audit(command, sources)
-    guard.set_exit_hook(audit.call.exit_hook())
-    with Progress(terminal, len(audit.names)) as progress:
-        rows = await audit.run(expired, progress.step)
+    guard.set_exit_hook(audit.worker.exit_hook())
+    with progress(terminal, len(audit.names)) as step:
+        rows = await audit.run(expired, step)
     KEPT.append(audit)  # the exit hook needs it until the process is gone
     return rows
 
 
-KEPT: list[Any] = []
+KEPT: list[Audit] = []
 
 
-class Progress:
-    """A bar on a terminal while servers are asked; nothing elsewhere."""
-
-    def __init__(self, terminal: Terminal, total: int) -> None:
-        self._bar: Any = None
-        self._task: Any = None
-        if terminal.progress is None:
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-        from rich.progress import Progress as Bar
-
-        stream = os.fdopen(terminal.progress, "w", encoding="utf-8")
-        self._bar = Bar(
-            TextColumn("asking"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
-            console=Console(file=stream, force_terminal=True),
-            transient=True,
-        )
-        self._task = self._bar.add_task("", total=total)
-
-    def __enter__(self) -> Progress:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def step(self, name: str) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, advance=1, description=name)
-
-
-def table(rows: list[ServerRow], terminal: Terminal) -> bytes:
-    """The report for people, in colour on a terminal alone."""
+@contextlib.contextmanager
+def progress(terminal: Terminal, total: int) -> Iterator[Callable[[str], None]]:
+    """What is told of each server that has answered: a bar on a terminal, nothing elsewhere."""
+    if terminal.progress is None:
+        yield lambda _name: None
+        return
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from deepagents_ro.audit import REASONS, STATES
-
-    stream = io.StringIO()
-    console = Console(
-        file=stream,
-        width=terminal.width,
-        force_terminal=terminal.output,
-        no_color=not terminal.output or None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-    if not rows:
-        console.print("No MCP servers are configured.")
-    for row in rows:
-        good = row.state == "reachable"
-        head = Text.assemble(
-            (visible(row.name), "bold"),
-            f" ({row.transport}) ",
-            (STATES[row.state], "green" if good else "red"),
-        )
-        if row.detail:
-            head.append(f" [{row.detail}]")
-        console.print(head)
-        if row.tools:
-            tools = Table(box=None, padding=(0, 2, 0, 2), show_header=False)
-            for tool in row.tools:
-                style = "green" if tool.callable else "yellow"
-                tools.add_row(
-                    visible(tool.name),
-                    Text("read-only" if tool.callable else "refused", style=style),
-                    REASONS.get(tool.reason, f"hint: {tool.reason} (tool_not_read_only)"),
-                )
-            console.print(tools)
-    return stream.getvalue().encode("utf-8", "replace")
-
-
-def visible(text: str) -> str:
-    """`text` with control characters spelled out, so that a name cannot steer the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    stream = os.fdopen(terminal.progress, "w", encoding="utf-8")
+    with Progress(
+        TextColumn("asking"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        console=Console(file=stream, force_terminal=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda name: bar.update(task, advance=1, description=name)

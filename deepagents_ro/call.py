@@ -8,30 +8,33 @@ cancellation or an exception group becomes an envelope.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from deepagents_ro import _mcpro, host, startup
+from deepagents_ro import _mcpro, ahead, host, startup
+from deepagents_ro import managed as managed_runtime
 from deepagents_ro.deadline import first_deadline
+from deepagents_ro.refusal import HostError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
-    from deepagents_ro.command import Command
+    from langchain_core.messages import ToolCall
 
-# Seconds that DCode's wrapper has to convert an answer that the wire has already settled.
-CONVERT_SECONDS = 2.0
+    from deepagents_ro.command_line import Command
+    from deepagents_ro.plan import Plan
+    from deepagents_ro.protocols import Connections, ServerInfo, Tool
+
+T = TypeVar("T")
+
 # Seconds for closing the SDK's sessions; nothing that is awaited there reaches the network.
 CLEANUP_SECONDS = 0.25
 # Seconds into the call after which Python, idle, imports what it needs once the answer is there.
 AHEAD_SECONDS = 0.01
-# Milliseconds that an early connection waits for DCode's discovery.
-WARM_HOLD_MS = 10_000
-# Server states of a loader row that say: enabled, and did not load.
-NOT_LOADED = ("error", "unauthenticated", "awaiting_reconnect")
 
 
-class Denied(Exception):  # noqa: N818 - an outcome, not a fault
+class Denied(Exception):
     """The call ends with this envelope code."""
 
     def __init__(self, code: str) -> None:
@@ -45,10 +48,10 @@ def run(
     """Make the call; returns the exit status and the envelope without its newline."""
     code, document = "ok", b""
     try:
-        document = attempt(command, arguments, guard, managed=managed)
+        document = success_of(command, arguments, guard, managed=managed)
     except Denied as denied:
         code = denied.code
-    except host.HostError:
+    except HostError:
         code = "runtime_failure"
     if startup.used() and code != "timeout":
         code = "runtime_failure"  # whoever asked may have swallowed the exception
@@ -57,21 +60,21 @@ def run(
     return _mcpro.envelope_exit(code), _mcpro.envelope_error(code)
 
 
-def attempt(command: Command, arguments: bytes, guard: _mcpro.Guard, *, managed: bool) -> bytes:
+def success_of(command: Command, arguments: bytes, guard: _mcpro.Guard, *, managed: bool) -> bytes:
     """The success envelope, or `Denied`."""
     if managed:
-        host.check_managed_runtime()
-    host.load_environment()
+        managed_runtime.check()
+    host.load_environment(trust_project=command.trust_project_mcp)
     plan = host.make_plan(command, managed=managed)
     if plan is None or not plan.owners:
         raise Denied(missing_code(command.tool))
-    startup.install()
-    call = _mcpro.Call(command.tool)
-    guard.set_exit_hook(call.exit_hook())
-    open_early(plan, call)
-    host.import_stack()
+    stack = startup.prepare()
+    worker = _mcpro.Worker(command.tool)
+    guard.set_exit_hook(worker.exit_hook())
+    ahead.start(plan, worker, stack)
+    host.import_stack(stack)
     loop = asyncio.new_event_loop()
-    work = One(plan, call, arguments, loop)
+    work = Run(plan, worker, arguments, loop)
     return loop.run_until_complete(supervise(work, work.make(), guard))
 
 
@@ -80,31 +83,12 @@ def missing_code(tool: str) -> str:
     return "not_mcp_tool" if tool in host.BUILT_IN_TOOLS else "tool_not_found"
 
 
-def open_early(plan: host.Plan, call: _mcpro.Call) -> None:
-    """Start the one owner's TCP and TLS while Python imports (contract, section 8)."""
-    if plan.early is None:
-        return
-    entry = host.resolve_entry(*plan.early)
-    if entry is None:
-        return
-    from deepagents_ro.route import route_to
-
-    try:
-        route = route_to(entry["url"], os.environ)
-    except ValueError:
-        return  # discovery meets the same fault and reports it
-    call.warm(route.url, route.proxy, route.cafile, route.capath, INITIALIZE_BYTES, WARM_HOLD_MS)
-
-
-# Bytes of the SDK's `initialize` request (mcp 1.30.0); another length only loses the early start.
-INITIALIZE_BYTES = 152
-
-
-async def supervise(work: One, job: Coroutine[Any, Any, bytes], guard: _mcpro.Guard) -> bytes:
+async def supervise(work: Run, job: Coroutine[object, object, T], guard: _mcpro.Guard) -> T:
     """Run `job` until it ends or the first deadline comes, whichever is first."""
     expired = first_deadline(guard)
     task = asyncio.ensure_future(job)
-    await asyncio.wait({task, expired}, return_when=asyncio.FIRST_COMPLETED)
+    waiting: set[asyncio.Future[T] | asyncio.Future[None]] = {task, expired}
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         await work.settle_tokens()
         raise Denied("timeout")
@@ -113,37 +97,37 @@ async def supervise(work: One, job: Coroutine[Any, Any, bytes], guard: _mcpro.Gu
     error = task.exception()
     if error is None:
         return task.result()
-    if isinstance(error, Denied | host.HostError):
+    if isinstance(error, Denied | HostError):
         raise error
     raise Denied(work.recorded_failure())
 
 
-class One:
-    """One call from discovery to envelope, on one event loop."""
+class Run:
+    """One run of the command on one event loop: discovery, the call, the envelope."""
 
     def __init__(
         self,
-        plan: host.Plan,
-        call: _mcpro.Call,
+        plan: Plan,
+        worker: _mcpro.Worker,
         arguments: bytes,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         from deepagents_ro.exchange import Exchanges
 
         self.plan = plan
-        self.call = call
+        self.worker = worker
         self.arguments = arguments
-        self.connections: dict[str, Any] = {}
-        self.exchanges = Exchanges(call, loop)
+        self.connections: Connections = {}
+        self.exchanges = Exchanges(worker, loop)
 
-    def complete(self, connections: dict[str, Any]) -> None:
+    def complete(self, connections: Connections) -> None:
         """Keep the owners only, and put every one of them on the C transport."""
-        for name in list(connections):
+        for name, connection in list(connections.items()):
             if name not in self.plan.owners:
                 del connections[name]
                 continue
-            self.connections[name] = dict(connections[name])
-            self.exchanges.complete(name, connections[name])
+            self.connections[name] = connection
+            connections[name] = self.exchanges.complete(name, connection)
 
     async def settle_tokens(self) -> None:
         """Wait for a token refresh that is under way: a rotated token must not get lost."""
@@ -151,30 +135,31 @@ class One:
 
     def recorded_failure(self) -> str:
         """The code for work that broke off: what the wire said, unless it said success."""
-        outcome = self.call.outcome()
+        outcome = self.worker.outcome()
         return "runtime_failure" if outcome in (None, "ok") else outcome
 
     async def make(self) -> bytes:
         """Discover, select, judge, invoke, clean up; the success envelope, or `Denied`."""
         manager = host.session_manager(self.complete)
+        self.worker.await_preflight()
         tools, infos = await host.load_tools(self.plan, manager)
         tool = self.select(tools, infos)
         server = host.server_of(tool)
-        allowed, _reason = self.call.verdict(server)
+        allowed, _reason = self.worker.verdict(server)
         if not allowed:
             raise Denied("tool_not_read_only")
-        if not self.call.open(server, self.arguments):
+        if not self.worker.open(server, self.arguments):
             raise Denied("runtime_failure")
         try:
-            message = await self.invoke(tool)
+            content = await self.invoke(tool)
         finally:
             closing = asyncio.ensure_future(manager.cleanup())
             await asyncio.wait({closing}, timeout=CLEANUP_SECONDS)
             if closing.done() and not closing.cancelled():
                 closing.exception()  # the SDK's own teardown; the result is settled
-        return await self.envelope(message)
+        return await self.envelope(content)
 
-    def select(self, tools: list[Any], infos: list[Any]) -> Any:  # noqa: ANN401
+    def select(self, tools: Sequence[Tool], infos: Sequence[ServerInfo]) -> Tool:
         """The one tool of the name, or `Denied` in the order of the contract's table."""
         name = self.plan.tool
         found = [tool for tool in tools if tool.name == name]
@@ -185,42 +170,49 @@ class One:
         lost = [
             info.name
             for info in infos
-            if info.name in self.plan.owners and info.status in NOT_LOADED
+            if info.name in self.plan.owners and info.status in host.NOT_LOADED
         ]
         server = host.server_of(found[0])
-        if len(found) > 1 or lost or len(self.call.entries(server)) != 1:
+        if len(found) > 1 or lost or len(self.worker.entries(server)) != 1:
             raise Denied("ambiguous_tool")
         return found[0]
 
-    async def invoke(self, tool: Any) -> Any:  # noqa: ANN401
-        """DCode's wrapper, once; returns its `ToolMessage`, or `Denied` as the wire says."""
-        request = {"type": "tool_call", "id": "call-read-only", "name": tool.name, "args": {}}
+    async def invoke(self, tool: Tool) -> list[object]:
+        """DCode's wrapper, once: the blocks of its `ToolMessage`, or `Denied` as the wire says."""
+        request: ToolCall = {
+            "type": "tool_call",
+            "id": "call-read-only",
+            "name": tool.name,
+            "args": {},
+        }
         job = asyncio.ensure_future(tool.ainvoke(request))
-        (entry,) = self.call.entries(host.server_of(tool))
-        ahead = asyncio.get_running_loop().call_later(AHEAD_SECONDS, import_ahead, entry)
+        (entry,) = self.worker.entries(host.server_of(tool))
+        importing = asyncio.get_running_loop().call_later(AHEAD_SECONDS, import_ahead, entry)
         recorded = asyncio.ensure_future(self.exchanges.recorded.wait())
         await asyncio.wait({job, recorded}, return_when=asyncio.FIRST_COMPLETED)
         recorded.cancel()
-        ahead.cancel()
-        outcome = self.call.outcome()
+        importing.cancel()
+        outcome = self.worker.outcome()
         if outcome is None:
             raise Denied("runtime_failure")
         if outcome != "ok":
             raise Denied(outcome)
-        if not job.done():
-            await asyncio.wait({job}, timeout=CONVERT_SECONDS)
-        if not job.done() or job.cancelled():
+        # The conversion may take long. It ends, since what went up can be read, and the deadline
+        # alone may end it earlier (`supervise`).
+        await asyncio.wait({job})
+        if job.cancelled():
             raise Denied("malformed_result")
         if job.exception() is not None:
             # The wrapper reports what the SDK refuses in its message; what it lets through is the
             # adapter's, for a valid block that it cannot convert.
             raise Denied("runtime_failure")
         message = job.result()
-        if getattr(message, "status", None) != "success" or not isinstance(message.content, list):
+        content = getattr(message, "content", None)
+        if getattr(message, "status", None) != "success" or not isinstance(content, list):
             raise Denied("malformed_result")
-        return message
+        return content
 
-    async def envelope(self, message: Any) -> bytes:  # noqa: ANN401
+    async def envelope(self, content: list[object]) -> bytes:
         """The success envelope, configured secrets and credential shapes redacted."""
         from deepagents_ro.secrets import configured_secrets
 
@@ -235,16 +227,18 @@ class One:
             await host.stored_tokens(self.connections),
         )
         redactor = _mcpro.Redactor(secrets)
-        blocks = [without_block_id(block) for block in message.content]
-        structured = self.call.structured()
+        blocks = [without_block_id(block) for block in content]
+        structured = self.worker.structured()
         try:
-            content = redactor.redact(_mcpro.json_dump_ascii(blocks))
+            # C checks it and writes it in ASCII; `encode` refuses a lone surrogate.
+            text = json.dumps(blocks, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+            document = redactor.redact(text.encode())
             if structured is not None:
                 structured = redactor.redact(structured, attested=True)
         except (TypeError, ValueError) as error:
             raise Denied("malformed_result") from error
         try:
-            return _mcpro.envelope_ok(self.plan.tool, content, structured)
+            return _mcpro.envelope_ok(self.plan.tool, document, structured)
         except ValueError as error:
             raise Denied("result_too_large") from error
 
@@ -255,7 +249,7 @@ def import_ahead(entry: bytes) -> None:
         host.import_validator()
 
 
-def without_block_id(block: Any) -> Any:  # noqa: ANN401
+def without_block_id(block: object) -> object:
     """A content block without the random id that LangChain gives it."""
     if isinstance(block, dict) and str(block.get("id", "")).startswith("lc_"):
         return {key: value for key, value in block.items() if key != "id"}

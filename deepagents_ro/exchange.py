@@ -1,6 +1,6 @@
 """The httpx face of the C sessions: what DCode's connections get as `httpx_client_factory`.
 
-Each request of the SDK becomes one exchange in C (`csrc/net/session.h`) and ends in one response
+Each request of the SDK becomes one exchange in C (`csrc/mcp/session.h`) and ends in one response
 that the SDK can read; a JSON-RPC request never ends in an exception here.
 """
 
@@ -11,34 +11,47 @@ import errno
 import functools
 import itertools
 import os
-import re
 import shutil
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import httpx
 
-from deepagents_ro import _mcpro
+from deepagents_ro import _mcpro, references
 from deepagents_ro.route import route_to
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Generator
 
-# Redirects that one session may follow; each stays on the endpoint's origin.
-MAX_REDIRECTS = 5
+    from httpx._client import UseClientDefault
+    from httpx._types import AuthTypes
+    from langchain_mcp_adapters.sessions import (
+        Connection,
+        StdioConnection,
+        StreamableHttpConnection,
+    )
+
 STDIO_URL = "http://stdio.invalid/"
-BRACED_VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 
 class Exchanges:
-    """Tickets of the requests under way on one `Call`, on one event loop."""
+    """Tickets of the requests under way on one `Worker`, on one event loop."""
 
-    def __init__(self, call: _mcpro.Call, loop: asyncio.AbstractEventLoop) -> None:
-        self.call = call
+    def __init__(self, worker: _mcpro.Worker, loop: asyncio.AbstractEventLoop) -> None:
+        self.worker = worker
         self.recorded = asyncio.Event()
         """Set once the wire has settled the outcome of the one call."""
         self.challenged: set[str] = set()
         """Servers whose auth flow gave up: a login is needed."""
+        self.asked: dict[str, float] = {}
+        """By server with a request under way, the monotonic second when it was sent."""
+        self.unstarted: dict[str, int] = {}
+        """By stdio server whose command could not be started, the error's number."""
+        self.off_origin: dict[str, bool] = {}
+        """Servers with a redirect that was not followed: whether it left the origin."""
+        self.moved: set[str] = set()
+        """Servers that redirect what follows the handshake, as they would the call."""
         self.authorizations: dict[str, str | None] = {}
         """By server, what the last request behind an auth flow carried."""
         self._loop = loop
@@ -46,14 +59,14 @@ class Exchanges:
         self._waiting: dict[int, asyncio.Future[httpx.Response]] = {}
         self._refreshes = 0
         self._quiet = asyncio.Event()
-        loop.add_reader(call.fileno(), self._drain)
+        loop.add_reader(worker.fileno(), self._drain)
 
     def _drain(self) -> None:
-        for ticket, status, headers, body in self.call.poll():
+        for ticket, status, headers, body in self.worker.poll():
             waiter = self._waiting.pop(ticket, None)
             if waiter is not None and not waiter.done():
                 waiter.set_result(httpx.Response(status, headers=headers, content=body))
-        if self.call.outcome() is not None:
+        if self.worker.outcome() is not None:
             self.recorded.set()
 
     async def send(self, session: _mcpro.Session, request: httpx.Request) -> httpx.Response:
@@ -69,23 +82,26 @@ class Exchanges:
         finally:
             self._waiting.pop(ticket, None)
 
-    def complete(self, server: str, connection: dict[str, Any]) -> None:
-        """Put one resolved connection of DCode on the C transport, in place.
+    def complete(self, server: str, connection: Connection) -> Connection:
+        """One resolved connection of DCode, put on the C transport.
 
         Every kind becomes a Streamable HTTP connection for the SDK; what is really spoken (a
         child's standard streams, HTTP with SSE) is the C session's business. A connection that
         cannot be opened raises when the SDK asks for its client, so that this server alone fails.
         """
-        original = dict(connection)
-        if original["transport"] == "stdio":
-            connection.clear()
-            connection.update(transport="streamable_http", url=STDIO_URL)
-            start = functools.partial(self._start_child, server, original)
+        start: Callable[[bool], _mcpro.Session]
+        completed: StreamableHttpConnection
+        if connection["transport"] == "stdio":
+            start = functools.partial(self._start_child, server, connection)
+            completed = {"transport": "streamable_http", "url": STDIO_URL}
         else:
-            connection["transport"] = "streamable_http"
-            legacy = original["transport"] == "sse"
-            start = functools.partial(self._open_http, server, original["url"], legacy=legacy)
-        connection["httpx_client_factory"] = functools.partial(self._client, server, start)
+            legacy = connection["transport"] == "sse"
+            start = functools.partial(self._open_http, server, connection["url"], legacy=legacy)
+            # The two kinds have the same members.
+            completed = cast("StreamableHttpConnection", dict(connection))
+            completed["transport"] = "streamable_http"
+        completed["httpx_client_factory"] = functools.partial(self._client, server, start)
+        return completed
 
     def _client(
         self,
@@ -99,36 +115,41 @@ class Exchanges:
         return SessionClient(
             self,
             server,
+            SessionTransport(self, start(auth is not None)),
             headers=headers,
             timeout=timeout,
             auth=None if auth is None else StoredTokenAuth(auth, self, server),
-            transport=SessionTransport(self, start(auth is not None)),
-            trust_env=False,
         )
 
     def _open_http(self, server: str, url: str, auth: bool, *, legacy: bool) -> _mcpro.Session:
         route = route_to(url, os.environ)
-        return self.call.session(
+        return self.worker.session(
             server, route.url, route.proxy, route.cafile, route.capath, auth, legacy
         )
 
-    def _start_child(self, server: str, connection: dict[str, Any], _auth: bool) -> _mcpro.Session:
+    def _start_child(self, server: str, connection: StdioConnection, _auth: bool) -> _mcpro.Session:
         environment = child_environment(connection.get("env"))
         command = connection["command"]
         path = shutil.which(command, path=environment.get("PATH", os.defpath))
-        if path is None:
-            raise FileNotFoundError(errno.ENOENT, "the command of a stdio server is missing")
-        return self.call.stdio(
-            server,
-            [os.fsencode(word) for word in (path, *connection["args"])],
-            [os.fsencode(f"{name}={value}") for name, value in environment.items()],
-        )
+        try:
+            if path is None:
+                raise FileNotFoundError(errno.ENOENT, "the command of a stdio server is missing")
+            return self.worker.stdio(
+                server,
+                [os.fsencode(word) for word in (path, *connection["args"])],
+                [os.fsencode(f"{name}={value}") for name, value in environment.items()],
+            )
+        except OSError as error:
+            self.unstarted[server] = error.errno or 0
+            raise
 
     def refresh_started(self) -> None:
+        """Count a request to a token endpoint."""
         self._refreshes += 1
         self._quiet.clear()
 
     def refresh_ended(self) -> None:
+        """Its tokens are stored, or it failed."""
         self._refreshes -= 1
         if self._refreshes == 0:
             self._quiet.set()
@@ -149,9 +170,7 @@ def child_environment(configured: dict[str, str] | None) -> dict[str, str]:
 
     environment = dict(get_default_environment())
     for name, value in (configured or {}).items():
-        environment[name] = BRACED_VARIABLE.sub(
-            lambda match: os.environ.get(match.group(1), match.group(0)), value
-        )
+        environment[name] = references.adapted(value, os.environ)
     return environment
 
 
@@ -163,11 +182,13 @@ class SessionTransport(httpx.AsyncBaseTransport):
         self._session = session
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request by the session's C side; never raises for what the wire says."""
         response = await self._exchanges.send(self._session, request)
         response.request = request
         return response
 
     async def aclose(self) -> None:
+        """End the session."""
         self._session.end()
 
 
@@ -188,9 +209,12 @@ class StoredTokenAuth(httpx.Auth):
         self._exchanges = exchanges
         self._server = server
 
-    async def async_auth_flow(self, request: httpx.Request) -> Any:  # noqa: ANN401
+    async def async_auth_flow(
+        self, request: httpx.Request
+    ) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """The provider's flow up to the request itself; see the class."""
         held = self._exchanges.authorizations
-        if self._exchanges.call.gate != "closed":
+        if self._exchanges.worker.gate != "closed":
             authorization = held.get(self._server)
             if authorization is not None:
                 request.headers["authorization"] = authorization
@@ -215,8 +239,16 @@ class StoredTokenAuth(httpx.Auth):
         held[self._server] = request.headers.get("authorization")
         yield request
 
-    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, Any, None]:
+    def sync_auth_flow(
+        self, request: httpx.Request
+    ) -> Generator[httpx.Request, httpx.Response, None]:
+        """Never used."""
         raise RuntimeError("the sessions are asynchronous")
+
+
+def origin_of(url: httpx.URL) -> tuple[str, str, int | None]:
+    """Scheme, host and port."""
+    return url.scheme, url.host, url.port
 
 
 class SessionClient(httpx.AsyncClient):
@@ -226,23 +258,49 @@ class SessionClient(httpx.AsyncClient):
     challenge that the auth flow could not settle, and whatever that flow raises, is answered here.
     """
 
-    def __init__(self, exchanges: Exchanges, server: str, **kwargs: Any) -> None:  # noqa: ANN401
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        exchanges: Exchanges,
+        server: str,
+        transport: httpx.AsyncBaseTransport,
+        *,
+        headers: dict[str, str] | None = None,
+        timeout: httpx.Timeout | None = None,
+        auth: httpx.Auth | None = None,
+    ) -> None:
+        super().__init__(
+            transport=transport, headers=headers, timeout=timeout, auth=auth, trust_env=False
+        )
         self._exchanges = exchanges
         self._server = server
         self._redirects = 0
+        self._answered = False
         self._broken = False
 
-    async def send(self, request: httpx.Request, **kwargs: Any) -> httpx.Response:  # noqa: ANN401
+    async def send(
+        self,
+        request: httpx.Request,
+        *,
+        stream: bool = False,
+        auth: AuthTypes | UseClientDefault | None = httpx.USE_CLIENT_DEFAULT,
+        follow_redirects: bool | UseClientDefault = httpx.USE_CLIENT_DEFAULT,
+    ) -> httpx.Response:
+        """Send a request of the SDK; what cannot be answered is answered with a JSON-RPC error."""
         if self._broken:
             return self._refuse(request)
         try:
-            response = await super().send(request, **kwargs)
+            self._exchanges.asked[self._server] = time.monotonic()
+            response = await super().send(
+                request, stream=stream, auth=auth, follow_redirects=follow_redirects
+            )
         except Exception:  # noqa: BLE001 - an auth flow may raise anything; the SDK must not see it
             if self.auth is not None:
                 self._exchanges.challenged.add(self._server)
             return self._refuse(request)
+        finally:
+            self._exchanges.asked.pop(self._server, None)
         if response.status_code < 300 or request.method != "POST":
+            self._answered = self._answered or request.method == "POST"
             return response
         if response.has_redirect_location and self._follows(response):
             return response
@@ -251,24 +309,35 @@ class SessionClient(httpx.AsyncClient):
         return self._refuse(request)
 
     def _follows(self, response: httpx.Response) -> bool:
-        from mcp.shared._httpx_utils import next_request_within_origin
-
+        try:
+            from mcp.shared._httpx_utils import next_request_within_origin
+        except ImportError:
+            self._exchanges.off_origin.setdefault(self._server, False)
+            return False  # an older SDK leaves redirects to the client, and this one follows none
         self._redirects += 1
-        return self._redirects <= MAX_REDIRECTS and next_request_within_origin(response) is not None
+        if (
+            self._redirects <= _mcpro.MAX_REDIRECTS
+            and next_request_within_origin(response) is not None
+        ):
+            if self._answered:
+                self._exchanges.moved.add(self._server)
+            return True
+        following = response.next_request
+        leaves = following is not None and origin_of(following.url) != origin_of(
+            response.request.url
+        )
+        self._exchanges.off_origin.setdefault(self._server, leaves)
+        return False
 
     def _refuse(self, request: httpx.Request) -> httpx.Response:
         """The answer to a request that failed above the wire."""
-        try:
-            identity = _mcpro.json_raw(request.content, "id", max_bytes=len(request.content))
-        except _mcpro.JSONError:
-            identity = None
-        if identity is None:
+        answer = _mcpro.rpc_failure(request.content)
+        if answer is None:
             self._broken = True
             return httpx.Response(202, request=request)
         return httpx.Response(
             200,
             headers={"content-type": "application/json"},
-            content=b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32603,"message":'
-            b'"The request failed."}}' % identity,
+            content=answer,
             request=request,
         )

@@ -11,8 +11,9 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 from urllib.parse import unquote, unquote_plus
+
+from deepagents_ro import references
 
 MIN_SECRET_BYTES = 8
 """A shorter text is not searched for: it stands in too many places by chance."""
@@ -30,7 +31,35 @@ _TOKEN_FIELDS = (
     "registration_access_token",
 )
 
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
+OPEN_VARIABLES = {
+    "HOME": "the home directory, as in the user database",
+    "HOSTNAME": "the host's name, as uname(2) gives it",
+    "LANG": "the locale, as in the system's settings",
+    "LANGUAGE": "the locale, as in the system's settings",
+    "LC_*": "the locale, as in the system's settings",
+    "LOGNAME": "the process's own user, as in the user database",
+    "OLDPWD": "a working directory of before, which a listing shows",
+    "PATH": "directories of programs, the same for every process of the machine",
+    "PWD": "the working directory, as getcwd(2) gives it",
+    "SHELL": "the user's shell, as in the user database",
+    "TERM": "the terminal's type, a name from a public list",
+    "TMPDIR": "the directory for temporary files, which every process writes to",
+    "TZ": "the time zone, as in the system's settings",
+    "USER": "the process's own user, as in the user database",
+    "XDG_CACHE_HOME": "a directory below the home directory",
+    "XDG_CONFIG_HOME": "a directory below the home directory",
+    "XDG_DATA_HOME": "a directory below the home directory",
+    "XDG_RUNTIME_DIR": "a directory that is named after the user's number",
+    "XDG_STATE_HOME": "a directory below the home directory",
+}
+"""Variables whose values are no secrets, each with the reason; `*` stands for any ending.
+
+Any process of the user can find these values without the environment, so a result that holds one
+tells no secret, and results are full of them. The name decides, not the value: a password that is
+the user's name as well is a secret when `${DB_PASS}` brings it, and a header that is secret by its
+name stays so when it holds `${USER}`.
+"""
+
 _KNOWN_SCHEME = re.compile(
     r"(?:bearer|basic|api-?key|token|digest|negotiate|ntlm|dpop|hawk|key|secret|oauth)[ \t]+(?=\S)",
     re.IGNORECASE,
@@ -45,10 +74,10 @@ _ASSIGNMENT = re.compile(r"-{0,2}([A-Za-z0-9_.-]+)[ \t]*[=:][ \t]*(?=\S)")
 
 
 def configured_secrets(
-    connections: Mapping[str, Any],
-    raw_servers: Mapping[str, Any],
+    connections: Mapping[str, object],
+    raw_servers: Mapping[str, object],
     environ: Mapping[str, str],
-    tokens: Iterable[Any] = (),
+    tokens: Iterable[object] = (),
 ) -> set[bytes]:
     """Every secret value of these servers, as UTF-8 of at least `MIN_SECRET_BYTES`.
 
@@ -66,11 +95,13 @@ def configured_secrets(
     found = _Secrets()
     for entry in _entries(raw_servers):
         for text in _referencing_texts(entry):
-            for match in _REFERENCE.finditer(text):
-                found.add_variable(_resolve_match(match, environ))
+            for match in references.DCODE.finditer(text):
+                if not _is_open(match, environ):
+                    found.add_variable(_text(environ.get(match.group(1))))
         found.add_server(entry, environ)
     for connection in _entries(connections):
         found.add_server(connection, None)
+        found.add_child_environment(connection, environ)
     for name in PROXY_VARIABLES:
         for spelling in (name, name.lower()):
             found.add_proxy(_text(environ.get(spelling)))
@@ -83,6 +114,11 @@ def is_secret_name(name: str) -> bool:
     """Whether a header, environment or query name says that its value is a secret."""
     lowered = name.strip().lower()
     return lowered in _SECRET_HEADERS or lowered.endswith(_SECRET_ENDINGS)
+
+
+def is_open_variable(name: str) -> bool:
+    """Whether `OPEN_VARIABLES` holds a variable of that name."""
+    return name in OPEN_VARIABLES or name.startswith("LC_")
 
 
 class _Secrets:
@@ -191,14 +227,14 @@ class _Secrets:
                 rest = rest[match.end() :]
                 self.add_named(match.group(1), rest)
 
-    def add_server(self, entry: Mapping[str, Any], environ: Mapping[str, str] | None) -> None:
+    def add_server(self, entry: Mapping[str, object], environ: Mapping[str, str] | None) -> None:
         """One entry; with `environ` its `${VAR}` are resolved first."""
 
-        def resolved(value: Any) -> str:
+        def resolved(value: object) -> str:
             text = _text(value)
             if environ is None:
                 return text
-            return _REFERENCE.sub(lambda match: _resolve_match(match, environ), text)
+            return references.DCODE.sub(lambda match: _resolve_match(match, environ), text)
 
         url = resolved(entry.get("url"))
         if url:
@@ -208,7 +244,23 @@ class _Secrets:
                 self.add_named(name, resolved(value))
         self.add_arguments([resolved(argument) for argument in _items(entry.get("args"))])
 
-    def add_token(self, token: Any) -> None:
+    def add_child_environment(
+        self, connection: Mapping[str, object], environ: Mapping[str, str]
+    ) -> None:
+        """What the adapter makes of a child's `env`: it resolves `${VAR}` once more.
+
+        DCode has resolved its own references, so these stand inside the values of variables.
+        """
+        for name, value in _pairs(connection.get("env")):
+            text = _text(value)
+            inner = [each for each in references.ADAPTER.findall(text) if each in environ]
+            for variable in inner:
+                if not is_open_variable(variable):
+                    self.add_variable(environ[variable])
+            if inner:
+                self.add_named(name, references.adapted(text, environ))
+
+    def add_token(self, token: object) -> None:
         """A stored token: text, or anything that holds texts under the names of OAuth."""
         if isinstance(token, str | bytes | bytearray):
             self.add_credential(_text(token), _KNOWN_SCHEME)
@@ -226,12 +278,12 @@ class _Secrets:
                 self.add_credential(_text(value), _KNOWN_SCHEME)
 
 
-def _entries(servers: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _entries(servers: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """The entries that are mappings."""
     return (entry for entry in servers.values() if isinstance(entry, Mapping))
 
 
-def _referencing_texts(entry: Mapping[str, Any]) -> Iterator[str]:
+def _referencing_texts(entry: Mapping[str, object]) -> Iterator[str]:
     """The texts of an entry in which DCode resolves `${VAR}`, but for the command."""
     yield _text(entry.get("url"))
     for field in ("headers", "env"):
@@ -241,12 +293,25 @@ def _referencing_texts(entry: Mapping[str, Any]) -> Iterator[str]:
         yield _text(argument)
 
 
+def _is_open(match: re.Match[str], environ: Mapping[str, str]) -> bool:
+    """Whether the text that one reference puts into the configuration tells nothing.
+
+    A variable of the table tells nothing. A value that is the reference's own default tells
+    nothing either: it stands in the configuration, where a default has no right to a secret. But a
+    variable that is named like a secret keeps its value secret even then.
+    """
+    name, default = match.groups()
+    if is_open_variable(name):
+        return True
+    return not is_secret_name(name) and _text(environ.get(name)) == default
+
+
 def _resolve_match(match: re.Match[str], environ: Mapping[str, str]) -> str:
     """What one reference stands for; empty when it cannot be resolved."""
     return _text(environ.get(match.group(1))) or match.group(2) or ""
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """The text of a value of a configuration; empty when it has none.
 
     A secret store's wrapper (`get_secret_value`) is opened.
@@ -269,9 +334,9 @@ def _utf8(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
+def _pairs(value: object) -> Iterator[tuple[str, object]]:
     """(name, value) of a mapping or a list of pairs; a list as value is several."""
-    items: Any = value.items() if hasattr(value, "items") else _items(value)
+    items = value.items() if isinstance(value, Mapping) else _items(value)
     for item in items:
         if not isinstance(item, tuple | list) or len(item) != 2:
             continue
@@ -280,7 +345,7 @@ def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
             yield _text(name), part
 
 
-def _items(value: Any) -> Iterator[Any]:
+def _items(value: object) -> Iterator[object]:
     """The items of a list or tuple; a text is one item, anything else none."""
     if isinstance(value, str | bytes | bytearray):
         yield value
@@ -288,6 +353,6 @@ def _items(value: Any) -> Iterator[Any]:
         yield from value
 
 
-def _is_object(value: Any) -> bool:
+def _is_object(value: object) -> bool:
     """Whether a value may carry tokens as attributes."""
     return any(hasattr(value, name) for name in _TOKEN_FIELDS)

@@ -2,7 +2,7 @@
 
 DCode's stack imports far more than a read-only call runs: a tracing client although tracing is off
 (the contract, section 8), the server half of the MCP SDK, a second HTTP client, a command line.
-`install` puts one finder in front of the others, before the stack is imported. It answers for the
+`prepare` puts one finder in front of the others, before the stack is imported. It answers for the
 modules of two tables and for nothing else; no attribute of any loaded module is touched.
 
 - `ABSENT`: optional parts whose importer says itself what happens when they are not installed.
@@ -11,8 +11,9 @@ modules of two tables and for nothing else; no attribute of any loaded module is
   and is remembered, so that the command can end as `runtime_failure`, even if a library swallows
   the exception.
 
-All of it holds for `VERIFIED` alone. With any other version of one of these packages `install`
-does nothing at all, and the call is as slow, and as right, as the plain stack.
+All of it holds for the combinations of `deepagents_ro.versions` alone. With any other version of
+one of these packages `install` does nothing at all, and the call is as slow, and as right, as the
+plain stack.
 """
 
 from __future__ import annotations
@@ -22,29 +23,14 @@ import importlib.util
 import os
 import sys
 import types
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+from deepagents_ro.versions import BELOW, PACKAGE, QUALIFIED, RELEASES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 PLAIN_VARIABLE = "DEEPAGENTS_RO_PLAIN_IMPORTS"
-
-# Package (as it is imported), and the one version that the tables below were verified with.
-VERIFIED = {
-    "deepagents_code": "0.1.55",
-    "filelock": "3.29.7",
-    "filetype": "1.2.0",
-    "httpx": "0.28.1",
-    "jsonpatch": "1.48",
-    "langchain_core": "1.8.3",
-    "langchain_mcp_adapters": "0.3.2",
-    "langgraph": "1.2.24",
-    "langsmith": "0.15.1",
-    "mcp": "1.30.0",
-    "pydantic": "2.13.5",
-    "requests": "2.34.2",
-    "tenacity": "9.1.4",
-}
 
 # Imported within `try ... except ImportError` by the packages themselves.
 ABSENT = frozenset(
@@ -82,12 +68,14 @@ def is_special(name: str) -> bool:
 class Name(type):
     """A class of which only the name is needed: for annotations, `isinstance` and `except`."""
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> Name:
+    def __new__(mcs, name: str, bases: tuple[type, ...], members: dict[str, object]) -> Name:
+        """Make the class; a class that is derived from one is refused."""
         if any(isinstance(base, Name) for base in bases):
             refuse(f"a base class of {name}")
         return super().__new__(mcs, name, bases, members)
 
-    def __call__(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
+    def __call__(cls, *_args: object, **_kwargs: object) -> NoReturn:
+        """Refuse an instance."""
         refuse(cls.__name__)
 
     def __getattr__(cls, name: str) -> NoReturn:
@@ -106,24 +94,29 @@ class StandIn(types.ModuleType):
         refuse(where)
 
 
-def names(*classes: str, errors: Sequence[str] = ()) -> dict[str, Any]:
+def names(*classes: str, errors: Sequence[str] = ()) -> dict[str, object]:
     """Members of a stand-in: classes, and classes of exceptions."""
-    members: dict[str, Any] = {name: Name(name, (), {}) for name in classes}
+    members: dict[str, object] = {name: Name(name, (), {}) for name in classes}
     members.update((name, Name(name, (Exception,), {})) for name in errors)
     return members
 
 
-def tracing_is_enabled(_context: dict[str, Any] | None = None) -> bool:
+def tracing_is_enabled(_context: dict[str, object] | None = None) -> bool:
     """langsmith's switch: off."""
     return False
 
 
-def get_tracing_context(_context: Any = None) -> dict[str, Any]:
+def get_tracer_project() -> str:
+    """langsmith's name for what is traced, which older langchain-cores ask for at each call."""
+    return "default"
+
+
+def get_tracing_context(_context: object = None) -> dict[str, object]:
     """langsmith's tracing context where nothing was ever traced: a new dict at each call."""
     return dict.fromkeys(TRACING_KEYS)
 
 
-def set_tracing_context(context: dict[str, Any] | None = None) -> None:
+def set_tracing_context(context: dict[str, object] | None = None) -> None:
     """Clear the tracing context, which is all that langchain-core does while nothing is traced."""
     if any(value is not None for value in (context or {}).values()):
         refuse("langsmith.run_helpers._set_tracing_context")
@@ -141,7 +134,7 @@ TRACING_KEYS = (
     "distributed_parent_id",
 )
 
-STAND_INS: dict[str, dict[str, Any]] = {
+STAND_INS: dict[str, dict[str, object]] = {
     "langsmith": {
         **names("Client"),
         # langchain-core asks once which generation of pydantic its runs are made with.
@@ -155,6 +148,7 @@ STAND_INS: dict[str, dict[str, Any]] = {
     },
     "langsmith.run_trees": {"_CLIENT": None},
     "langsmith.utils": {
+        "get_tracer_project": get_tracer_project,
         "tracing_is_enabled": tracing_is_enabled,
         **names(errors=["LangSmithError"]),
     },
@@ -182,12 +176,13 @@ ROOTS = tuple(name for name in STAND_INS if name.rpartition(".")[0] not in STAND
 class Finder:
     """A finder and loader of the two tables' modules; everything else is the other finders'."""
 
-    def __init__(self, roots: Sequence[str]) -> None:
+    def __init__(self, roots: Sequence[str], stack: Mapping[str, str]) -> None:
+        self.stack = stack
         self._below = tuple(f"{root}." for root in roots)
         self._roots = frozenset(roots)
 
     def find_spec(
-        self, name: str, _path: Any = None, _target: Any = None
+        self, name: str, _path: object = None, _target: object = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The spec of a stand-in.
 
@@ -212,27 +207,74 @@ class Finder:
         module.__dict__.update(STAND_INS[module.__name__])
 
 
-def is_verified(package: str) -> bool:
-    """Whether exactly the verified version of `package` would be imported."""
+def place_of(package: str) -> str | None:
+    """The directory that `package` would be imported from."""
     spec = importlib.util.find_spec(package)
     if spec is None:
-        return False
+        return None
     place = next(iter(spec.submodule_search_locations or ()), spec.origin)
-    if not place:
-        return False
-    root = os.path.dirname(place)
-    return os.path.isdir(os.path.join(root, f"{package}-{VERIFIED[package]}.dist-info"))
+    return os.path.dirname(place) if place else None
 
 
-def install() -> bool:
+def is_version(package: str, place: str, versions: Iterable[str]) -> bool:
+    """Whether one of `versions` of `package` is installed in `place`."""
+    return any(
+        os.path.isdir(os.path.join(place, f"{package}-{version}.dist-info")) for version in versions
+    )
+
+
+def verified() -> Mapping[str, str] | None:
+    """Versions of the stack that is or would be imported, if it is one that was verified."""
+    for finder in sys.meta_path:
+        if isinstance(finder, Finder):
+            return finder.stack
+    rows = [{**BELOW, **row} for row in QUALIFIED]
+    for distribution in {PACKAGE: None, **rows[0]}:
+        package = distribution.replace("-", "_")
+        place = place_of(package)
+        if place is None:
+            return None
+        if package == PACKAGE:
+            if not is_version(package, place, RELEASES):
+                return None
+            continue
+        rows = [row for row in rows if is_version(package, place, (row[distribution],))]
+        if not rows:
+            return None
+    return rows[0]
+
+
+def prepare() -> Mapping[str, str] | None:
+    """`install` for the stack that is there; its versions if it is one that was verified."""
+    stack = verified()
+    install(stack)
+    return stack
+
+
+def install(stack: Mapping[str, str] | None) -> bool:
     """Put the finder in front, before the stack is imported; whether it was.
 
     Roots that are loaded already stay what they are. Nothing happens with `PLAIN_VARIABLE` in the
-    environment or with a version that was not verified.
+    environment or without a verified `stack`.
     """
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return True
-    if os.environ.get(PLAIN_VARIABLE) or not all(map(is_verified, VERIFIED)):
+    if os.environ.get(PLAIN_VARIABLE) or stack is None:
         return False
-    sys.meta_path.insert(0, Finder([root for root in ROOTS if root not in sys.modules]))
+    sys.meta_path.insert(0, Finder([root for root in ROOTS if root not in sys.modules], stack))
+    return True
+
+
+def defer_models(stack: Mapping[str, str] | None) -> bool:
+    """Let pydantic build each model at its first use, before any is made; whether it will.
+
+    `defer_build` is a documented setting of a model's configuration, which every model inherits
+    from `BaseModel`. Of the SDK's 200 models a call uses a few. What a model then takes and refuses
+    is the same (`tests/test_startup.py`).
+    """
+    if os.environ.get(PLAIN_VARIABLE) or stack is None:
+        return False
+    import pydantic
+
+    pydantic.BaseModel.model_config["defer_build"] = True
     return True

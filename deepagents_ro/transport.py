@@ -5,8 +5,10 @@
 
 What differs from httpx's own transport:
 
-- A request is sent at most once. When a kept connection turns out to be dead, the request fails
-  (`httpx.RemoteProtocolError`) and is not repeated.
+- A kept connection that the server has closed is not used, as in httpx. One that ends behind a
+  request, before the first byte of its answer, fails it (`httpx.RemoteProtocolError`), as in httpx,
+  unless the method is idempotent (`IDEMPOTENT`): then it is sent once more, on a new connection.
+  Nothing else is sent twice, so a POST never is.
 - Certificates are always verified; there is no `verify=False` and no `ssl.SSLContext`, and
   `SSLKEYLOGFILE` is not written.
 - Request bodies are read completely before anything is sent, up to `max_request_body` bytes.
@@ -26,7 +28,7 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -43,6 +45,8 @@ MAX_REQUEST_BODY = 16 * 1024 * 1024
 CLOSE_MS = 1000
 """Milliseconds that closing the last transport waits for the worker."""
 HTTP_VERSIONS = {10: b"HTTP/1.0", 11: b"HTTP/1.1", 20: b"HTTP/2"}
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+"""Methods whose requests a server may get twice (RFC 9110, 9.2.2)."""
 UNSUPPORTED_EXTENSIONS = ("sni_hostname", "target")
 
 ERRORS: Mapping[str, type[httpx.HTTPError]] = {
@@ -51,7 +55,9 @@ ERRORS: Mapping[str, type[httpx.HTTPError]] = {
     "bad_proxy": httpx.UnsupportedProtocol,
     "bad_trust": httpx.ConnectError,
     "resolve": httpx.ConnectError,
+    "refused": httpx.ConnectError,
     "connect": httpx.ConnectError,
+    "certificate": httpx.ConnectError,
     "tls": httpx.ConnectError,
     "proxy": httpx.ProxyError,
     "send": httpx.WriteError,
@@ -109,13 +115,13 @@ class CurlTransport(httpx.AsyncBaseTransport):
         self._max_requests = (limits or httpx.Limits(max_connections=100)).max_connections
         self._max_request_body = max_request_body
         self._lock = threading.Lock()
-        self._desks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Desk] = (
+        self._by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopRequests] = (
             weakref.WeakKeyDictionary()
         )
         self._pid = os.getpid()
         self._closed = False
-        self._worker = _Worker.acquire()
-        self._release = weakref.finalize(self, _Worker.release, self._worker)
+        self._shared = _SharedEngine.acquire()
+        self._release = weakref.finalize(self, _SharedEngine.release, self._shared)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request; the response's body is read from the network as it is consumed.
@@ -127,12 +133,12 @@ class CurlTransport(httpx.AsyncBaseTransport):
         for extension in UNSUPPORTED_EXTENSIONS:
             if extension in request.extensions:
                 raise httpx.LocalProtocolError(f"the extension {extension!r} is not supported")
-        desk = self._desk()
+        requests = self._requests()
         body = await self._read_body(request)
         timeout = request.extensions.get("timeout", {})
-        await desk.enter(timeout.get("pool"))
+        await requests.enter(timeout.get("pool"))
         try:
-            transfer = desk.submit(
+            transfer = requests.engine().submit(
                 request.method,
                 _url_text(request.url),
                 [pair for pair in request.headers.raw if pair[0].lower() != b"transfer-encoding"],
@@ -145,16 +151,17 @@ class CurlTransport(httpx.AsyncBaseTransport):
                 write_ms=_milliseconds(timeout.get("write")),
                 http2=self._http2,
                 raw=True,  # httpx.Response undoes Content-Encoding itself
+                again=request.method in IDEMPOTENT,
             )
         except _mcpro.TransportError as error:
-            desk.leave()
+            requests.leave()
             raise _translate(error) from None
         except BaseException:
-            desk.leave()
+            requests.leave()
             raise
-        stream = _Body(desk, transfer)
+        stream = _Body(requests, transfer)
         try:
-            status, version, reason, headers = await desk.wait(transfer, transfer.head)
+            status, version, reason, headers = await requests.wait(transfer, transfer.head)
         except BaseException:
             stream.end()
             raise
@@ -171,37 +178,37 @@ class CurlTransport(httpx.AsyncBaseTransport):
             return
         with self._lock:
             self._closed = True
-            desks = list(self._desks.items())
-            self._desks.clear()
-        for loop, desk in desks:
+            all_requests = list(self._by_loop.items())
+            self._by_loop.clear()
+        for loop, requests in all_requests:
             if loop is asyncio.get_running_loop():
-                desk.close()
+                requests.close()
             elif not loop.is_closed():
-                loop.call_soon_threadsafe(desk.close)
+                loop.call_soon_threadsafe(requests.close)
         self._release()
 
     def stats(self) -> dict[str, int]:
         """Counters of the shared worker: transfers, connections, bytes_in, active."""
-        engine = self._worker.engine
+        engine = self._shared.engine
         if engine is None:
             raise RuntimeError("the transport is closed")
         return engine.stats()
 
-    def _desk(self) -> _Desk:
+    def _requests(self) -> _LoopRequests:
         if os.getpid() != self._pid:
             raise RuntimeError("the transport was made by another process")
         loop = asyncio.get_running_loop()
         with self._lock:
             if self._closed:
                 raise RuntimeError("the transport is closed")
-            desk = self._desks.get(loop)
-            if desk is None:
-                engine = self._worker.engine
+            requests = self._by_loop.get(loop)
+            if requests is None:
+                engine = self._shared.engine
                 if engine is None:  # the interpreter is exiting
                     raise RuntimeError("the transport is closed")
-                desk = _Desk(engine, self._max_requests)
-                self._desks[loop] = desk
-            return desk
+                requests = _LoopRequests(engine, self._max_requests)
+                self._by_loop[loop] = requests
+            return requests
 
     async def _read_body(self, request: httpx.Request) -> bytes | None:
         """None when the request has no body at all, not even an empty one."""
@@ -228,10 +235,10 @@ class CurlTransport(httpx.AsyncBaseTransport):
         return self._proxies[place]
 
 
-class _Worker:
+class _SharedEngine:
     """The process's one engine while a transport is open."""
 
-    current: _Worker | None = None
+    current: _SharedEngine | None = None
     lock = threading.Lock()
 
     def __init__(self) -> None:
@@ -239,7 +246,7 @@ class _Worker:
         self.users = 0
 
     @classmethod
-    def acquire(cls) -> _Worker:
+    def acquire(cls) -> _SharedEngine:
         with cls.lock:
             if cls.current is None:
                 cls.current = cls()
@@ -273,43 +280,44 @@ class _Worker:
         cls.current = None
 
 
-atexit.register(_Worker.at_exit)
-os.register_at_fork(after_in_child=_Worker.after_fork)
+atexit.register(_SharedEngine.at_exit)
+os.register_at_fork(after_in_child=_SharedEngine.after_fork)
 
 
-class _Desk:
+class _LoopRequests:
     """One transport's requests on one event loop. Used on that loop's thread only."""
 
     def __init__(self, base: _mcpro.Engine, max_requests: int | None) -> None:
         self._engine: _mcpro.Engine | None = _mcpro.Engine(base)
-        self._places = None if max_requests is None else asyncio.Semaphore(max_requests)
+        self._slots = None if max_requests is None else asyncio.Semaphore(max_requests)
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._bodies: weakref.WeakSet[_Body] = weakref.WeakSet()
-        # Nothing here refers to the loop: it is the weak key that a desk is found by.
+        # Nothing here refers to the loop: it is the weak key that this object is found by.
         asyncio.get_running_loop().add_reader(
             self._engine.fileno(), _drain, self._engine, self._waiting
         )
 
     async def enter(self, timeout: float | None) -> None:
-        """Take one of the places for requests under way; `leave` gives it back."""
-        if self._places is None:
+        """Take one of the slots for requests under way; `leave` gives it back."""
+        if self._slots is None:
             return
         try:
             async with asyncio.timeout(timeout):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError:
             raise httpx.PoolTimeout("no connection was free in time") from None
 
     def leave(self) -> None:
-        if self._places is not None:
-            self._places.release()
+        if self._slots is not None:
+            self._slots.release()
 
-    def submit(self, *args: Any, **kwargs: Any) -> _mcpro.Transfer:
+    def engine(self) -> _mcpro.Engine:
+        """What starts a transfer; RuntimeError when the transport is closed."""
         if self._engine is None:
             raise RuntimeError("the transport is closed")
-        return self._engine.submit(*args, **kwargs)
+        return self._engine
 
-    def admit(self, body: _Body) -> None:
+    def track(self, body: _Body) -> None:
         """Weakly: an answer that nobody holds any more is cut off."""
         self._bodies.add(body)
 
@@ -354,15 +362,15 @@ def _drain(engine: _mcpro.Engine, waiting: dict[int, asyncio.Future[None]]) -> N
 class _Body(httpx.AsyncByteStream):
     """One response's bytes, content-coded as they came."""
 
-    def __init__(self, desk: _Desk, transfer: _mcpro.Transfer) -> None:
-        self._desk = desk
+    def __init__(self, requests: _LoopRequests, transfer: _mcpro.Transfer) -> None:
+        self._requests = requests
         self._transfer = transfer
         self._open = True
-        desk.admit(self)
+        requests.track(self)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
-            while chunk := await self._desk.wait(self._transfer, self._transfer.read):
+            while chunk := await self._requests.wait(self._transfer, self._transfer.read):
                 yield chunk
         finally:
             self.end()
@@ -371,11 +379,11 @@ class _Body(httpx.AsyncByteStream):
         self.end()
 
     def end(self) -> None:
-        """Give the place back; an answer that was not read to its end is cut off."""
+        """Give the slot back; an answer that was not read to its end is cut off."""
         if self._open:
             self._open = False
             self.cut()
-            self._desk.leave()
+            self._requests.leave()
 
     def cut(self) -> None:
         self._transfer.cancel()

@@ -10,7 +10,14 @@
 #include "core/alloc.h"
 #include "core/json.h"
 #include "core/limits.h"
-#include "net/channel.h"
+#include "mcp/answer.h"
+#include "mcp/event_stream.h"
+#include "mcp/exchange.h"
+#include "mcp/http.h"
+#include "mcp/post.h"
+#include "mcp/session.h"
+#include "mcp/start.h"
+#include "mcp/waiting.h"
 
 #define URL "http://127.0.0.1/mcp"
 #define TICKET 77u
@@ -26,11 +33,14 @@ require(bool condition)
 /* ---- a carrier that keeps nothing ---- */
 
 static void
-carry(ro_session *session, ro_exchange *exchange, ro_slice message)
+carry(ro_exchange *exchange)
 {
-    (void)session;
+    ro_buf line;
+    ro_buf_init(&line, RO_MAX_REQUEST);
     require(!exchange->replied);
-    require(memchr(message.ptr, '\n', message.len) == NULL);
+    require(ro_waiting_enter(exchange, &line));
+    require(memchr(line.data, '\n', line.len) == NULL);
+    ro_buf_free(&line);
 }
 
 static void
@@ -52,8 +62,14 @@ end_nothing(ro_session *session)
     (void)session;
 }
 
-static const struct ro_channel carrier
-    = {carry, carry_answer, end_nothing, end_nothing};
+static void
+free_state(void *state)
+{
+    ro_http_carrier.free(state);
+}
+
+static const ro_carrier carrier
+    = {carry, carry_answer, end_nothing, free_state};
 
 /* ---- the server's bytes ---- */
 
@@ -62,7 +78,7 @@ on_event(void *ctx, const ro_sse_event *event)
 {
     ro_session *session = ctx;
     if (event->has_data && event->data.len != 0) {
-        ro_channel_message(session, event->data, false);
+        ro_waiting_message(session, event->data);
     }
     return session->waiting != NULL;
 }
@@ -73,20 +89,34 @@ feed_lines(ro_session *session, ro_slice bytes)
     while (bytes.len != 0) {
         const char *feed = memchr(bytes.ptr, '\n', bytes.len);
         size_t len = feed == NULL ? bytes.len : (size_t)(feed - bytes.ptr);
-        ro_channel_count(session, len);
-        ro_channel_message(session, ro_slice_of(bytes.ptr, len), true);
+        ro_waiting_count(session, len);
+        ro_waiting_message(session, ro_slice_of(bytes.ptr, len));
         len += feed != NULL;
         bytes = ro_slice_of(bytes.ptr + len, bytes.len - len);
     }
 }
 
+static bool
+parse(void *sse, const char *bytes, size_t len)
+{
+    return ro_sse_feed(sse, bytes, len) == RO_SSE_OK;
+}
+
+static bool
+receive(void *stream, const char *bytes, size_t len)
+{
+    return ro_event_stream_data(stream, bytes, len) == RO_SINK_MORE;
+}
+
+/* In chunks, until one is refused. */
 static void
-feed_stream(ro_sse *sse, ro_slice bytes)
+feed_stream(bool (*take)(void *ctx, const char *bytes, size_t len), void *ctx,
+            ro_slice bytes)
 {
     size_t chunk = bytes.len % 13 + 1;
     while (bytes.len != 0) {
         size_t part = bytes.len < chunk ? bytes.len : chunk;
-        if (ro_sse_feed(sse, bytes.ptr, part) != RO_SSE_OK) {
+        if (!take(ctx, bytes.ptr, part)) {
             return;
         }
         bytes = ro_slice_of(bytes.ptr + part, bytes.len - part);
@@ -104,15 +134,13 @@ feed(ro_session *session, unsigned how, ro_slice bytes)
     case 1: /* an older server's stream */
         ro_sse_init(&sse, RO_MAX_ANSWER, RO_MAX_HEADER_VALUE, on_event,
                     session);
-        feed_stream(&sse, bytes);
+        feed_stream(parse, &sse, bytes);
         ro_sse_free(&sse);
         break;
     case 2: /* the stream of the exchange itself */
-        ro_sse_init(&sse, RO_MAX_ANSWER, RO_MAX_HEADER_VALUE,
-                    ro_exchange_event, session->waiting);
         session->waiting->transfer_open = true; /* keeps it until the end */
-        feed_stream(&sse, bytes);
-        ro_sse_free(&sse);
+        require(ro_post_stream(session->waiting));
+        feed_stream(receive, session->waiting->stream, bytes);
         break;
     default: /* a body */
         session->waiting->transfer_open = true;
@@ -127,7 +155,8 @@ feed(ro_session *session, unsigned how, ro_slice bytes)
 /* ---- what has to hold ---- */
 
 static void
-check_reply(ro_call *call, const ro_reply *reply, ro_slice id, bool is_call)
+check_reply(ro_record *record, const ro_reply *reply, ro_slice id,
+            bool is_call)
 {
     static const ro_json_limits limits
         = {RO_MAX_DISCOVERY, RO_MAX_DEPTH + RO_LIST_EXTRA_DEPTH, true};
@@ -141,9 +170,9 @@ check_reply(ro_call *call, const ro_reply *reply, ro_slice id, bool is_call)
     ro_rpc_kind kind = ro_rpc_classify(body, &rpc);
     require(kind == RO_RPC_RESULT || kind == RO_RPC_ERROR);
     require(ro_rpc_id_equal(rpc.id, id));
-    require(ro_call_outcome(call, &code) == is_call);
+    require(ro_record_outcome(record, &code) == is_call);
     if (is_call) {
-        ro_slice structured = ro_call_structured(call);
+        ro_slice structured = ro_record_structured(record);
         require((code == RO_CODE_OK) == (kind == RO_RPC_RESULT));
         require(code == RO_CODE_OK || structured.len == 0);
         require(structured.len == 0
@@ -186,17 +215,20 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     unsigned which = data[0] % 3u;
     bool is_call = which == 2;
-    ro_call *call = ro_call_new(ro_slice_str("s_t"));
-    ro_mcp *mcp = ro_mcp_new(net, call);
+    ro_discovery *discovery = ro_discovery_new(ro_slice_str("s_t"));
+    ro_gate *gate = ro_gate_new(ro_slice_str("s_t"));
+    ro_record *record = ro_record_new();
+    ro_mcp *mcp = ro_mcp_new(net, discovery, gate, record);
     if (is_call) {
-        require(
-            ro_call_add_entry(call, ro_slice_str("s"), ro_slice_str(entry)));
+        require(ro_discovery_add(discovery, ro_slice_str("s"),
+                                 ro_slice_str(entry)));
     }
     ro_session *session = ro_mcp_session(mcp, &options);
     require(session != NULL);
-    session->channel = &carrier;
+    session->carrier = &carrier;
     require(!is_call
-            || ro_call_open(call, ro_slice_str("s"), ro_slice_str("{}")));
+            || ro_gate_open(gate, discovery, ro_slice_str("s"),
+                            ro_slice_str("{}")));
     ro_exchange *exchange
         = ro_exchange_new(session, TICKET, "POST", URL, NULL, 0,
                           ro_slice_str(requests[which].body), true);
@@ -206,13 +238,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* a copy, so that a read behind the end is seen */
     char *bytes = ro_memdup((const char *)data + 1, size - 1);
     feed(session, data[0] / 3u, ro_slice_of(bytes, size - 1));
-    ro_channel_closed(session, "closed");
+    ro_waiting_closed(session, RO_REASON_EXITED);
     ro_reply *reply = ro_replies_take(ro_mcp_replies(mcp));
     require(reply != NULL);
-    check_reply(call, reply, ro_slice_str(requests[which].id), is_call);
+    check_reply(record, reply, ro_slice_str(requests[which].id), is_call);
     ro_reply_free(reply);
     ro_free(bytes);
     ro_mcp_free(mcp);
-    ro_call_free(call);
+    ro_discovery_free(discovery);
+    ro_gate_free(gate);
+    ro_record_free(record);
     return 0;
 }

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "core/sse.h"
+#include "mcp/sse.h"
 
 #define MAX_DATA 64u
 #define MAX_FIELD 16u
@@ -52,7 +52,7 @@ run(const uint8_t *data, size_t size, size_t chunk, digest *to)
         size_t len = size - at < chunk ? size - at : chunk;
         code = ro_sse_feed(&sse, (const char *)data + at, len);
     }
-    ro_slice id = ro_sse_last_id(&sse);
+    ro_slice id = ro_buf_slice(&sse.id);
     mix(to, id.ptr, id.len);
     ro_sse_free(&sse);
     return code;

@@ -24,10 +24,26 @@ if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 315532800)
 fi
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
-mkdir -p "$dist" build/wheel
 
-needs() { # command, Debian package
-    command -v "$1" >/dev/null || { echo "$1 is missing (Debian package: $2)" >&2; exit 1; }
+# Everything that is missing, at once; the architectures are the arguments.
+lacking() {
+    local needed="gcc:gcc patch:patch pkg-config:pkg-config curl:curl xz:xz-utils" each arch
+    for arch in "$@"; do
+        crossed "$arch" || continue
+        needed+=" aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu mmdebstrap:mmdebstrap"
+    done
+    for each in $needed; do
+        command -v "${each%:*}" >/dev/null ||
+            echo "${each%:*} is missing (Debian package: ${each#*:})"
+    done
+    "$python" -c 'import sys, venv; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null ||
+        echo "$python is not a Python 3.11 with venv: set PYTHON to one"
+    scripts/debian_mirror.sh >/dev/null 2>&1 ||
+        echo "apt has no archive of Debian: set DEBIAN_MIRROR to the URL of a mirror"
+}
+
+crossed() { # architecture
+    [ "$1" = arm64 ] && [ "$(dpkg --print-architecture 2>/dev/null)" != arm64 ]
 }
 
 make_tools() {
@@ -41,7 +57,6 @@ make_tools() {
 sysroot_arm64() {
     local sysroot=$root/build/wheel/sysroot-arm64
     if [ ! -e "$sysroot/.made" ]; then
-        needs mmdebstrap mmdebstrap
         rm -rf "$sysroot"
         mmdebstrap --quiet --mode=root --variant=extract --architectures=arm64 \
             --include=libc6-dev,libgcc-12-dev,libssl-dev,zlib1g-dev,libbrotli-dev \
@@ -76,9 +91,8 @@ finish() { # architecture, wheel, output directory
 build() { # architecture
     local arch=$1 host= sysroot= libraries=$root/build/wheel/libraries-$1 wheels=() copy
     local out=$root/build/wheel/out-$arch
-    if [ "$arch" = arm64 ] && [ "$(dpkg --print-architecture 2>/dev/null)" != arm64 ]; then
+    if crossed "$arch"; then
         host=aarch64-linux-gnu
-        needs $host-gcc gcc-aarch64-linux-gnu
         sysroot=$(sysroot_arm64)
     fi
     if [ ! -e "$libraries/.made" ] || [ scripts/wheel_libraries.sh -nt "$libraries/.made" ] ||
@@ -111,8 +125,9 @@ build() { # architecture
     fi
 }
 
-needs patch patch
-needs pkg-config pkg-config
+missing=$(lacking "${@:-amd64}")
+[ -z "$missing" ] || { echo "$missing" >&2; exit 1; }
+mkdir -p "$dist" build/wheel
 make_tools
 for arch in "${@:-amd64}"; do
     build "$arch"

@@ -1,33 +1,39 @@
 #!/bin/bash
 # Builds and runs the C tests: scripts/ctest.sh [plain] [asan] [tsan]
-# One line a program; what a failing one printed follows its line.
+# TESTS="test_hints test_json" names the programs that are wanted; default: all of them.
+# Two programs at a time, one line a program; what a failing one printed follows its line.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-limit_s=120
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+
+# One program of a variant; its lines are written at once, so that two do not mix.
+run_one() {
+    local variant=$1 name=$2 limit_s=120 log=build/ctest/$1/$2.log said status=0
+    timeout "$limit_s" "build/ctest/$variant/$name" </dev/null >"$log" 2>&1 || status=$?
+    if [ "$status" -eq 0 ]; then
+        said=$(tail -n 1 "$log")
+    else
+        said="FAILED (exit $status)"$'\n'$(tail -n 60 "$log")
+    fi
+    printf '%-6s %-28s %s\n' "$variant" "$name" "$said"
+    return "$status"
+}
+export -f run_one
+
+# Those that wait longest begin first.
+longest="test_guard_fault test_guard test_stdio test_shapes"
+names=$(basename -s .c -a tests/c/test_*.c)
+for name in ${TESTS:-}; do
+    grep -qxF -- "$name" <<<"$names" || { echo "there is no tests/c/$name.c" >&2; exit 2; }
+done
+wanted=${TESTS:-$longest $(grep -vxF "$(printf '%s\n' $longest)" <<<"$names")}
 status=0
 for variant in "${@:-plain}"; do
-    make --no-print-directory -j2 -f scripts/ctest.mk VARIANT="$variant"
-    found=0
-    for source in tests/c/test_*.c; do
-        [ -e "$source" ] || continue
-        found=1
-        name=$(basename "$source" .c)
-        log="build/ctest/$variant/$name.log"
-        if timeout "$limit_s" "build/ctest/$variant/$name" </dev/null >"$log" 2>&1; then
-            printf '%-6s %-28s %s\n' "$variant" "$name" "$(tail -n 1 "$log")"
-        else
-            printf '%-6s %-28s FAILED (exit %s)\n' "$variant" "$name" "$?"
-            tail -n 60 "$log"
-            status=1
-        fi
-    done
-    if [ "$found" -eq 0 ]; then
-        echo "there are no C tests in tests/c"
-        exit 1
-    fi
+    programs=${TESTS:+$(printf "build/ctest/$variant/%s " $TESTS)}
+    make --no-print-directory -j2 -f scripts/ctest.mk VARIANT="$variant" ${programs:-all}
+    printf '%s\n' $wanted | xargs -P 2 -I{} bash -c 'run_one "$1" "$2"' - "$variant" {} || status=1
 done
 exit "$status"

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from deepagents_ro.qualify.lab.authority import Authority
+from deepagents_ro.qualify.lab.runs import DCODE, INPUT, Broken, Run, World
+from deepagents_ro.qualify.lab.sdk_server import SDKServer, task_context
 
-from servers.fastmcp_server import ATTESTATION, FastMCPServer
-from servers.tls import Authority
-
-DCODE = Path(sys.executable).parent / "dcode"
-ARGUMENTS = '{"task_id":"worker.1"}'
 GOOD = "worker-broker_worker_task_context"
 DENIED = "worker-broker_mutating"
-SECONDS = 20.0
 
 
 class Unexpected(Exception):
@@ -66,33 +61,19 @@ class Show:
         if self._console is None:
             print(text, flush=True)
         else:
-            self._console.print(text, style=style, markup=False)
+            # the terminal breaks a long line, so that what is copied has no line end in it
+            self._console.print(text, style=style, markup=False, soft_wrap=True)
 
 
-def call(show: Show, tool: str, home: Path, ca_file: Path) -> tuple[dict[str, Any], int]:
-    """Runs one call; returns the envelope's `data` and the exit status."""
+def call(show: Show, tool: str, world: World) -> Run:
+    """One call, shown."""
     command = ["dcode", "tools", "call-read-only", tool, "--json"]
-    show.command(f"printf '%s' {shlex.quote(ARGUMENTS)} | {shlex.join(command)}")
-    done = subprocess.run(
-        [str(DCODE), *command[1:]],
-        input=ARGUMENTS.encode(),
-        capture_output=True,
-        timeout=SECONDS,
-        cwd=home,
-        env={
-            "PATH": f"{DCODE.parent}:/usr/bin:/bin",
-            "HOME": str(home),
-            "LANG": "C.UTF-8",
-            "SSL_CERT_FILE": str(ca_file),
-        },
-    )
-    if done.stderr:
-        raise Unexpected("standard error is not empty:\n" + done.stderr.decode(errors="replace"))
-    if done.stdout.count(b"\n") != 1 or not done.stdout.endswith(b"\n"):
-        raise Unexpected(f"not one document and one newline: {done.stdout!r}")
-    show.document(done.stdout)
-    show.note(f"exit status {done.returncode}")
-    return json.loads(done.stdout)["data"], done.returncode
+    show.command(f"printf '%s' {shlex.quote(INPUT.decode())} | {shlex.join(command)}")
+    run = world.call(tool)
+    run.document()
+    show.document(run.stdout)
+    show.note(f"exit status {run.exit_code}")
+    return run
 
 
 def expect(what: str, got: Any, wanted: Any) -> None:
@@ -106,35 +87,35 @@ def demonstrate(show: Show, directory: Path) -> None:
     show.step("1. A real MCP server (SDK, Streamable HTTP, TLS certificate made on the spot)")
     authority = Authority(directory / "authority")
     log = directory / "requests.log"
-    with FastMCPServer(authority.cert_file, authority.key_file, log) as server:
+    with SDKServer(authority.cert_file, log) as server:
         show.note(f"listening on {server.url()}")
 
         show.step("2. A private configuration for dcode")
-        home = directory / "home"
-        config = home / ".deepagents" / ".mcp.json"
-        config.parent.mkdir(parents=True)
-        servers = {"mcpServers": {"worker-broker": {"type": "http", "url": server.url()}}}
-        config.write_text(json.dumps(servers))
+        world = World(directory / "world", authority.ca_file).serve(
+            **{"worker-broker": server.url()}
+        )
+        config = world.home / ".deepagents" / ".mcp.json"
         show.note(f"~/.deepagents/.mcp.json: {config.read_text()}")
 
         show.step("3. One exact, read-only call, with no model in the loop")
-        data, status = call(show, GOOD, home, authority.ca_file)
-        expect("exit status", status, 0)
-        expect("tool", data.get("tool"), GOOD)
-        structured = data.get("structured_content", {})
-        expect("task", structured.get("task_id"), "worker.1")
-        attestation = structured.get("qualification", {}).get("output_attestation")
-        expect("output attestation", attestation, ATTESTATION)
+        data = call(show, GOOD, world).expect_ok(GOOD)
+        expect("structured content", data.get("structured_content"), task_context("worker.1"))
         expect("calls at the server", server.count("tools/call"), 1)
         show.note("the server counted exactly one tools/call")
 
         show.step("4. A tool that says it writes is refused, and never called")
         since = server.mark()
-        data, status = call(show, DENIED, home, authority.ca_file)
-        expect("exit status", status, 1)
-        expect("code", data.get("code"), "tool_not_read_only")
+        call(show, DENIED, world).expect("tool_not_read_only")
         expect("calls at the server", server.count("tools/call", since), 0)
         show.note("the server counted no tools/call")
+
+        show.step("5. Why, and what to do next")
+        audit = ["dcode", "tools", "audit-read-only", DENIED]
+        show.command(shlex.join(audit))
+        run = world.launch([str(DCODE), *audit[1:]], stdin=None).finish().clean()
+        show.note(run.stdout.decode().rstrip().replace("\n", "\n  "))
+        expect("exit status", run.exit_code, 1)
+        expect("calls at the server", server.count("tools/call", since), 0)
 
 
 def main() -> int:
@@ -143,10 +124,10 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="deepagents-ro-demo-") as directory:
             demonstrate(show, Path(directory))
-    except (Unexpected, OSError, RuntimeError, ValueError, subprocess.TimeoutExpired) as error:
+    except (Unexpected, Broken, OSError, RuntimeError) as error:
         show.failure(f"The demonstration failed: {error}")
         return 1
-    show.step("Done: one call, one refusal, nothing left behind.")
+    show.step("Done: one call, one refusal and its reason, nothing left behind.")
     return 0
 
 

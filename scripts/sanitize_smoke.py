@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
-from servers.fastmcp_server import FastMCPServer
-from servers.tls import Authority
+from deepagents_ro.qualify.lab.authority import Authority
+from deepagents_ro.qualify.lab.runs import World
+from deepagents_ro.qualify.lab.sdk_server import SDKServer
 
 PREFIX = "worker-broker_"
 SECONDS = 60.0
@@ -45,38 +43,24 @@ def main(build: Path) -> int:
         reports = directory / "reports"
         reports.mkdir()
         authority = Authority(directory / "authority")
-        home = directory / "home"
-        configuration = home / ".deepagents" / ".mcp.json"
-        configuration.parent.mkdir(parents=True)
-        with FastMCPServer(
-            authority.cert_file, authority.key_file, directory / "requests.log"
-        ) as server:
-            servers = {"worker-broker": {"type": "http", "url": server.url()}}
-            configuration.write_text(json.dumps({"mcpServers": servers}))
+        env = {
+            "PYTHONPATH": str(build),
+            "PYTHONMALLOC": "malloc",
+            "LD_PRELOAD": os.environ["RO_PRELOAD"],
+            "ASAN_OPTIONS": f"detect_leaks=0:log_path={reports}/asan",
+            "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={reports}/ubsan",
+        }
+        with SDKServer(authority.cert_file, directory / "requests.log") as server:
+            world = World(directory / "world", authority.ca_file)
+            world.serve(**{"worker-broker": server.url()})
             for tool, text, expected in CALLS:
-                done = subprocess.run(
-                    [*command, PREFIX + tool, "--json"],
-                    input=text.encode(),
-                    capture_output=True,
-                    timeout=SECONDS,
-                    cwd=home,
-                    env={
-                        "PATH": "/usr/bin:/bin",
-                        "HOME": str(home),
-                        "PYTHONPATH": str(build),
-                        "PYTHONMALLOC": "malloc",
-                        "SSL_CERT_FILE": str(authority.ca_file),
-                        "LD_PRELOAD": os.environ["RO_PRELOAD"],
-                        "ASAN_OPTIONS": f"detect_leaks=0:log_path={reports}/asan",
-                        "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={reports}/ubsan",
-                    },
-                    check=False,
-                )
+                words = [*command, PREFIX + tool, "--json"]
+                run = world.launch(words, stdin=text.encode(), env=env).finish(SECONDS)
                 try:
-                    data = json.loads(done.stdout)["data"]
+                    data = json.loads(run.stdout)["data"]
                     found = "ok" if data["ok"] else data["code"]
                 except (ValueError, KeyError, TypeError):
-                    found = f"exit {done.returncode}, {done.stdout!r}"
+                    found = f"exit {run.exit_code}, {run.stdout!r}"
                 print(f"sanitized {tool}: {found}", flush=True)
                 if found != expected:
                     failures.append(f"{tool}: expected {expected}, got {found}")

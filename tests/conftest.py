@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -14,17 +15,25 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import machine
+from budget import examples
+from hypothesis import settings
 from servers.dcode import DCODE, Dcode
-from servers.fastmcp_server import FastMCPServer
-from servers.raw_server import RawServer
-from servers.tls import Authority
+from servers.inside import Inside
+from servers.warm import CHECK_VARIABLE
+
+from deepagents_ro.qualify.lab.authority import Authority
+from deepagents_ro.qualify.lab.raw_server import RawServer
+from deepagents_ro.qualify.lab.sdk_server import SDKServer
 
 E2E = Path(__file__).parent / "e2e"
 WITNESS = Path(__file__).parent / "servers" / "witness.c"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Makes children independent of how and where the tests were started."""
+    settings.register_profile("suite", examples(100))
+    settings.load_profile("suite")
     # a child's Python must not find the source tree in the working directory: it has no extension
     os.environ["PYTHONSAFEPATH"] = "1"
     # what a launcher (nohup, say) ignores, children would ignore too
@@ -35,8 +44,23 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Twice as many as there are processors: some of the tests wait for a deadline."""
+    return 2 * len(os.sched_getaffinity(0))
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: a test that counts what it leaves need not walk all of it."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuses to start the end-to-end tests on a `dcode` that is not patched."""
+    """Leaves out what this machine has not the means for; refuses a `dcode` that is not patched."""
+    chosen = sampled(items)
+    items[:] = [item for item in items if is_wanted(item, chosen)]
+    choose_inside(items)
     if config.option.collectonly or not any(E2E in item.path.parents for item in items):
         return
     if not DCODE.exists():
@@ -54,6 +78,72 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         )
 
 
+INSIDE = pytest.StashKey[bool]()
+
+
+def choose_inside(items: list[pytest.Item]) -> None:
+    """Of each test that is marked `inside`, the first case starts the command: that is the wiring.
+
+    The others are spellings of the same rule, which the test's process can call; `make check`
+    starts the command for each of them.
+    """
+    begun: set[str] = set()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        marked = item.get_closest_marker("inside") is not None
+        item.stash[INSIDE] = marked and test in begun and CHECK_VARIABLE not in os.environ
+        begun.add(test)
+
+
+def sampled(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Of each test that is marked `sample(count)`, so many cases, evenly spread and the first one.
+
+    The others are further cases of the same rule, and dear ones.
+    """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen: set[pytest.Item] = set()
+    for of_one in cases.values():
+        mark = of_one[0].get_closest_marker("sample")
+        assert mark is not None
+        count = min(mark.args[0], len(of_one))
+        chosen.update(of_one[index * len(of_one) // count] for index in range(count))
+    return chosen
+
+
+def is_wanted(item: pytest.Item, chosen: set[pytest.Item]) -> bool:
+    """Whether the machine has what the test needs, and the test belongs to this run.
+
+    `make test` leaves out what is `thorough`, and the cases that are not `chosen` of what is
+    `sample`; `make check` runs those, and once more every end-to-end test, with fresh processes,
+    and every property test, with all its examples.
+    """
+    if any(map(machine.lacks, needs_of(item))):
+        return False
+    left_out = item.get_closest_marker("sample") is not None and item not in chosen
+    thorough = left_out or item.get_closest_marker("thorough") is not None
+    if CHECK_VARIABLE not in os.environ:
+        return not thorough
+    is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    return thorough or is_property or E2E in item.path.parents
+
+
+def needs_of(item: pytest.Item) -> list[str]:
+    """The names of `machine.NEEDS` that the test's marks have, and its fixtures."""
+    needs = [need for mark in item.iter_markers("needs") for need in mark.args]
+    if "network" in getattr(item, "fixturenames", ()):
+        needs.append("network namespaces")
+    return needs
+
+
+def pytest_report_header() -> list[str]:
+    """What is not tested on this machine, once."""
+    reasons = {need: machine.lacks(need) for need in machine.NEEDS}
+    return [f"not tested here: what needs {need} ({why})" for need, why in reasons.items() if why]
+
+
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """The CA that every server's certificate is from."""
@@ -61,12 +151,10 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="session")
-def fastmcp(
-    authority: Authority, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FastMCPServer]:
+def fastmcp(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SDKServer]:
     """One real SDK server for the session."""
     log = tmp_path_factory.mktemp("fastmcp") / "requests.log"
-    with FastMCPServer(authority.cert_file, authority.key_file, log) as server:
+    with SDKServer(authority.cert_file, log) as server:
         yield server
 
 
@@ -91,9 +179,10 @@ def raw(authority: Authority) -> Iterator[Callable[..., RawServer]]:
 
 
 @pytest.fixture
-def dcode(tmp_path: Path, authority: Authority) -> Dcode:
+def dcode(request: pytest.FixtureRequest, tmp_path: Path, authority: Authority) -> Dcode:
     """A private world in which to run `dcode`."""
-    return Dcode(tmp_path, authority.ca_file)
+    kind = Inside if request.node.stash[INSIDE] else Dcode
+    return kind(tmp_path, authority.ca_file)
 
 
 @pytest.fixture(scope="session")

@@ -74,11 +74,13 @@ def loops() -> tuple[Loops, Callable[[], None]]:
     """
     silent = Silent()
     redactor = _mcpro.Redactor([b"a-secret-value", b"another-secret"])
-    call = _mcpro.Call("s_t")
-    session = call.session("s", silent.url)
+    worker = _mcpro.Worker("s_t")
+    session = worker.session("s", silent.url)
     engine = _mcpro.Engine()
     closing = _mcpro.Engine()
-    guard = _mcpro.Guard.start(timeout=ENVELOPE, interrupted=ENVELOPE, grace_ms=300_000)
+    guard = _mcpro.Guard.start(
+        timeout=ENVELOPE, interrupted=ENVELOPE, failed=ENVELOPE, grace_ms=300_000
+    )
     headers = [(b"content-type", b"application/json")]
     post = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
     child = [b"/bin/true"], [b"A=b"]
@@ -86,7 +88,7 @@ def loops() -> tuple[Loops, Callable[[], None]]:
     def submit() -> None:
         session.submit(7, "POST", silent.url, headers, post)
         refused(session.submit, 7, "POST", silent.url, [1], b"")
-        while not call.poll():
+        while not worker.poll():
             pass
 
     def transfer() -> _mcpro.Transfer:
@@ -98,12 +100,11 @@ def loops() -> tuple[Loops, Callable[[], None]]:
             pass
         refused(use, one)
 
-    def new_call() -> None:
-        other = _mcpro.Call("s_t")
+    def new_worker() -> None:
+        other = _mcpro.Worker("s_t")
         other.session("s", silent.url, "", "", "", True, True).end()
         other.stdio("s", *child).end()
-        other.close(500)
-        refused(_mcpro.Call, 5)
+        refused(_mcpro.Worker, 5)
 
     def new_engine() -> None:
         _mcpro.Engine().close(1000)
@@ -119,17 +120,9 @@ def loops() -> tuple[Loops, Callable[[], None]]:
 
     m = _mcpro
     table: Loops = {
-        "json_loads": (
-            pair(lambda: m.json_loads(LIST), lambda: m.json_loads(b'{"a":1,"a":2}')),
-            MANY,
-        ),
+        "net_library": (m.net_library, MANY),
         "json_check": (pair(lambda: m.json_check(LIST), lambda: m.json_check(b"[1")), MANY),
-        "json_minify": (pair(lambda: m.json_minify(LIST), lambda: m.json_minify(b"[1,]")), MANY),
         "json_raw": (pair(lambda: m.json_raw(LIST, "id"), lambda: m.json_raw(b"1", "id")), MANY),
-        "json_dump_ascii": (
-            pair(lambda: m.json_dump_ascii([{"a": "\u20ac"}]), lambda: m.json_dump_ascii([1.5])),
-            MANY,
-        ),
         "hint_verdict": (pair(lambda: m.hint_verdict(ENTRY), lambda: m.hint_verdict(b"5")), MANY),
         "reduce_tool_list": (
             pair(
@@ -138,8 +131,18 @@ def loops() -> tuple[Loops, Callable[[], None]]:
             ),
             MANY,
         ),
-        "judge_result": (
-            pair(lambda: m.judge_result(ANSWER, 1), lambda: m.judge_result(ANSWER, 1.5)),  # type: ignore[arg-type]
+        "rpc_failure": (
+            lambda: [
+                m.rpc_failure(b'{"jsonrpc":"2.0","id":1,"method":"m"}'),
+                m.rpc_failure(b"no"),
+            ],
+            MANY,
+        ),
+        "hand_up": (
+            pair(
+                lambda: m.hand_up(ANSWER, 1, call=True, structured=True),
+                lambda: m.hand_up(ANSWER, 2),
+            ),
             MANY,
         ),
         "sse_events": (
@@ -151,6 +154,10 @@ def loops() -> tuple[Loops, Callable[[], None]]:
         ),
         "envelope_error": (
             pair(lambda: m.envelope_error("timeout"), lambda: m.envelope_error("no")),
+            MANY,
+        ),
+        "can_own": (
+            pair(lambda: m.can_own("a", "a_b"), lambda: m.can_own("a", 5)),  # type: ignore[arg-type]
             MANY,
         ),
         "envelope_exit": (
@@ -174,32 +181,33 @@ def loops() -> tuple[Loops, Callable[[], None]]:
             pair(lambda: redactor.redact(b'["a-secret-value"]'), lambda: redactor.redact(b"[")),
             MANY,
         ),
-        "Redactor.count": (lambda: redactor.count, MANY),
-        "Call": (new_call, FEW),
-        "Call.fileno": (call.fileno, MANY),
-        "Call.poll": (call.poll, MANY),
-        "Call.session": (lambda: refused(call.session, "s", "bad\0url"), MANY),
-        "Call.stdio": (lambda: refused(call.stdio, "s", [b"/not/there"], []), MANY),
-        "Call.warm": (lambda: call.warm(silent.url, "", "", "", 10, 1), MANY),
-        "Call.entries": (lambda: call.entries("s"), MANY),
-        "Call.verdict": (lambda: call.verdict("s"), MANY),
-        "Call.open": (lambda: (call.open("s", b"{}"), refused(call.open, "s", b"[")), MANY),
-        "Call.outcome": (call.outcome, MANY),
-        "Call.structured": (call.structured, MANY),
-        "Call.noted": (lambda: call.noted("s"), MANY),
-        "Call.gate": (lambda: call.gate, MANY),
-        "Call.exit_hook": (call.exit_hook, MANY),
-        "Call.stats": (call.stats, MANY),
+        "Worker": (new_worker, FEW),
+        "Worker.fileno": (worker.fileno, MANY),
+        "Worker.poll": (worker.poll, MANY),
+        "Worker.session": (lambda: refused(worker.session, "s", "bad\0url"), MANY),
+        "Worker.stdio": (lambda: refused(worker.stdio, "s", [b"/not/there"], []), MANY),
+        "Worker.await_preflight": (worker.await_preflight, MANY),
+        "Worker.run_ahead": (
+            lambda: refused(worker.run_ahead, "s", "u", "", "", "", "", [], b"", b"", "text"),
+            MANY,
+        ),
+        "Worker.entries": (lambda: worker.entries("s"), MANY),
+        "Worker.verdict": (lambda: worker.verdict("s"), MANY),
+        "Worker.open": (lambda: (worker.open("s", b"{}"), refused(worker.open, "s", b"[")), MANY),
+        "Worker.outcome": (worker.outcome, MANY),
+        "Worker.structured": (worker.structured, MANY),
+        "Worker.noted": (lambda: worker.noted("s"), MANY),
+        "Worker.version": (lambda: worker.version("s"), MANY),
+        "Worker.gate": (lambda: worker.gate, MANY),
+        "Worker.exit_hook": (worker.exit_hook, MANY),
         "Session": (lambda: refused(_mcpro.Session), MANY),
         "Session.submit": (submit, MANY),
         "Session.end": (session.end, MANY),
-        "Call.close": (lambda: call.close(1), FEW),
         "Engine": (new_engine, FEW),
         "Engine.submit": (transfer, MANY),
         "Engine.fileno": (engine.fileno, MANY),
         "Engine.poll": (engine.poll, MANY),
         "Engine.stats": (engine.stats, MANY),
-        "Engine.warm": (lambda: engine.warm(1, "GET", silent.url, [], None), MANY),
         "Transfer": (lambda: refused(_mcpro.Transfer), MANY),
         "Transfer.id": (lambda: transfer().id, MANY),
         "Transfer.head": (lambda: settled(lambda one: one.head()), MANY),
@@ -207,7 +215,7 @@ def loops() -> tuple[Loops, Callable[[], None]]:
         "Transfer.cancel": (lambda: transfer().cancel(), MANY),
         "Engine.close": (lambda: closing.close(1000), FEW),
         "Guard": (lambda: refused(_mcpro.Guard), MANY),
-        "Guard.start": (lambda: refused(_mcpro.Guard.start, ENVELOPE, ENVELOPE), MANY),
+        "Guard.start": (lambda: refused(_mcpro.Guard.start, ENVELOPE, ENVELOPE, ENVELOPE), MANY),
         "Guard.lower_deadline": (lambda: guard.lower_deadline("x"), MANY),
         "Guard.ms_left": (guard.ms_left, MANY),
         "Guard.cancel_fd": (lambda: guard.cancel_fd, MANY),
@@ -215,7 +223,7 @@ def loops() -> tuple[Loops, Callable[[], None]]:
         "Guard.degraded": (lambda: guard.degraded, MANY),
         "Guard.read_stdin": (lambda: guard.read_stdin(10), MANY),
         # keeps what it is given to the end of the process, by contract
-        "Guard.set_exit_hook": (lambda: guard.set_exit_hook(call.exit_hook()), FEW),
+        "Guard.set_exit_hook": (lambda: guard.set_exit_hook(worker.exit_hook()), FEW),
         "Guard.finish": (lambda: refused(guard.finish, 999, b""), MANY),
     }
     return table, rest

@@ -22,10 +22,12 @@ import pytest
 ANSWER = b'{"ok":true}\n'
 TIMEOUT = b'{"code":"timeout"}\n'
 INTERRUPTED = b'{"code":"interrupted"}\n'
+FAILED = b'{"code":"runtime_failure"}\n'
 # bytes: more than a pipe takes
 LARGE = 200_000
-# seconds: the process is gone this long after its end at the latest
-SLACK_S = 0.5
+# Seconds that a busy machine may take beyond the schedule, which is proven on a clock that the test
+# moves (tests/c/test_guard_deadline.c).
+SLACK_S = 10.0
 # seconds: nothing here may take longer
 PATIENCE_S = 20.0
 
@@ -35,7 +37,7 @@ from deepagents_ro import _mcpro
 ANSWER = {ANSWER!r}
 LARGE = b"x" * {LARGE}
 def start(deadline_ms=15000, grace_ms=3000):
-    return _mcpro.Guard.start({TIMEOUT!r}, {INTERRUPTED!r}, deadline_ms, grace_ms)
+    return _mcpro.Guard.start({TIMEOUT!r}, {INTERRUPTED!r}, {FAILED!r}, deadline_ms, grace_ms)
 def ready():
     with open(os.environ["GUARD_READY"], "w") as file:
         file.write("ready")
@@ -52,6 +54,7 @@ def child(life):
 
 # One of each kind; the guard has to find them all.
 FAMILY = """
+BRED, CHAINED = 400, 2000
 def stubborn():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -66,12 +69,12 @@ def daemon():
 def dead():
     os._exit(0)
 def breeder():
-    for _ in range(400):
+    for _ in range(BRED):
         if os.fork() == 0:
             hang()
         time.sleep(0.002)
 def chain():
-    for _ in range(2000):
+    for _ in range(CHAINED):
         if os.fork():
             os._exit(0)
         os.setsid()
@@ -203,9 +206,10 @@ left = guard.ms_left()
 checks = [
     raises(TypeError, _mcpro.Guard),
     raises(RuntimeError, start),
-    raises(ValueError, _mcpro.Guard.start, b"", b"x"),
-    raises(ValueError, _mcpro.Guard.start, b"x", b"y", -1),
-    raises(TypeError, _mcpro.Guard.start, "x", b"y"),
+    raises(ValueError, _mcpro.Guard.start, b"", b"x", b"x"),
+    raises(ValueError, _mcpro.Guard.start, b"x", b"x", b""),
+    raises(ValueError, _mcpro.Guard.start, b"x", b"y", b"z", -1),
+    raises(TypeError, _mcpro.Guard.start, "x", b"y", b"z"),
     raises(ValueError, guard.finish, -1, b""),
     raises(ValueError, guard.finish, 256, b""),
     raises(TypeError, guard.finish, 0, "text"),
@@ -227,7 +231,7 @@ guard.finish(0, repr([i for i, good in enumerate(checks) if not good]).encode())
 def test_finish(world: World, code: int) -> None:
     ended = world.run(f"start().finish({code}, ANSWER)")
     check(ended, code, ANSWER)
-    assert ended.seconds < 5
+    assert ended.seconds < SLACK_S
 
 
 def test_only_the_document_comes_out(world: World) -> None:
@@ -302,7 +306,7 @@ guard.finish(0, ANSWER)
 def test_without_finish_the_interpreter_ends_as_ever(world: World) -> None:
     ended = world.run("guard = start(); del guard; sys.exit(5)")
     assert (ended.code, ended.out, ended.left) == (5, b"", [])
-    assert ended.seconds < 5
+    assert ended.seconds < SLACK_S
 
 
 # ---- deadline ----
@@ -338,7 +342,7 @@ guard.finish(0 if good else 9, ANSWER)
 """
     )
     check(ended, 0, ANSWER)
-    assert 0.29 < ended.seconds < 2
+    assert 0.29 < ended.seconds < SLACK_S
 
 
 def test_deadline_texts(world: World) -> None:
@@ -358,12 +362,12 @@ guard.finish(0, repr(taken).encode())
 def test_clock_starts_with_the_process(world: World) -> None:
     body = "guard = start(); guard.finish(0, b'%d' % guard.ms_left())"
     ended = world.end(world.popen(world.shell(body, "sleep 0.6; exec $RUN")))
-    assert 10_000 < int(ended.out) <= 14_400
+    assert 10_000 < int(ended.out) <= 14_400 + 11  # the start's tick, and 1 ms
 
 
 # ---- signals ----
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1]
 
 
 @pytest.mark.parametrize("work", ["hang()", "while True: ctypes.PyDLL(None).sleep(60)"])
@@ -374,7 +378,7 @@ def test_signal(world: World, number: signal.Signals, work: str) -> None:
     process.send_signal(number)
     ended = world.end(process)
     check(ended, 130, INTERRUPTED)
-    assert ended.seconds < 5
+    assert ended.seconds < SLACK_S
 
 
 def test_many_signals(world: World) -> None:
@@ -437,11 +441,11 @@ guard.finish(0, subprocess.run(["grep", "^Sig[BI]", "/proc/self/status"],
 
 def test_nobody_reads(world: World) -> None:
     with pipe() as (reader, writer):
-        process = world.popen(world.command("start(500, 200).finish(0, LARGE)"), stdout=writer)
+        process = world.popen(world.command("start(3000, 200).finish(0, LARGE)"), stdout=writer)
         os.close(writer)
         ended = world.end(process)
         assert (ended.code, ended.err, ended.left) == (1, b"", [])
-        assert 0.65 < ended.seconds < 0.7 + SLACK_S
+        assert 3.15 < ended.seconds < 3.2 + SLACK_S
         written = b""
         while part := os.read(reader, 65536):
             written += part
@@ -478,7 +482,7 @@ def test_reader_gone(world: World) -> None:
         os.close(reader)
         ended = world.end(process)
     check(ended, 1, b"")
-    assert ended.seconds < 5
+    assert ended.seconds < SLACK_S
 
 
 def test_no_space(world: World) -> None:
@@ -595,7 +599,7 @@ def test_input_never_ends(world: World, sent: bytes) -> None:
         os.write(writer, sent)
         ended = world.end(world.popen(world.command(READ.format("400, 1000")), stdin=reader))
     check(ended, 0, b"timeout 0")
-    assert 0.38 < ended.seconds < 1.3
+    assert 0.38 < ended.seconds < SLACK_S
 
 
 def test_signal_while_reading(world: World) -> None:
@@ -649,9 +653,11 @@ hang()
     ],
 )
 def test_family(world: World, begin: str, end: str, code: int, out: bytes) -> None:
-    ended = world.run(f"{FAMILY}\nguard = {begin}; family(); time.sleep(0.1)\n{end}")
+    # the last stop kills for RO_GUARD_KILL_MS, whatever the machine is doing
+    size = "BRED, CHAINED = 20, 50" if end == "hang()" else ""
+    ended = world.run(f"{FAMILY}\n{size}\nguard = {begin}; family(); time.sleep(0.1)\n{end}")
     check(ended, code, out)
-    assert ended.seconds < 5
+    assert ended.seconds < SLACK_S
 
 
 def test_no_zombies(world: World) -> None:
@@ -682,7 +688,7 @@ def test_children_from_before_an_exec_stay(world: World) -> None:
     assert len(ended.left) == 3
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs another uid")
+@pytest.mark.needs("root")
 def test_other_users_stay(world: World) -> None:
     body = """
 def other():
@@ -697,10 +703,6 @@ guard.finish(0, b"%d" % pid)
     assert (ended.code, ended.left) == (0, [int(ended.out)])
 
 
-def may_unshare(*options: str) -> bool:
-    return subprocess.run(["unshare", *options, "true"], capture_output=True).returncode == 0
-
-
 PID_NAMESPACES = [
     ("--pid", "--fork", "--mount-proc"),
     # the numbers in /proc are those of the outer namespace
@@ -708,12 +710,11 @@ PID_NAMESPACES = [
 ]
 
 
+@pytest.mark.needs("pid namespaces")
 @pytest.mark.parametrize("options", PID_NAMESPACES, ids=" ".join)
 @pytest.mark.parametrize("first", [True, False], ids=["PID 1", "below PID 1"])
 @pytest.mark.parametrize("end", ["finish", "signal", "timeout"])
 def test_pid_namespace(world: World, options: tuple[str, ...], first: bool, end: str) -> None:
-    if not may_unshare(*options):
-        pytest.skip("unshare is not permitted")
     begin, work, code, out = {
         "finish": ("start()", "guard.finish(0, ANSWER)", 0, ANSWER),
         "signal": ("start()", "os.kill(os.getpid(), 15); hang()", 130, INTERRUPTED),

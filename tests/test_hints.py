@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from budget import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepagents_ro._mcpro import JSONError, hint_verdict
@@ -159,12 +160,7 @@ LEADING = st.sampled_from(
     [[], ['"readOnlyHint":true'], ['"readOnlyHint":true', '"destructiveHint":false']]
 )
 OBJECTS = st.builds(lambda a, b: "{" + " , ".join(a + b) + "}", LEADING, MEMBERS)
-SETTINGS = settings(
-    max_examples=4000,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+SETTINGS = examples(4000)
 
 
 class DuplicateKeyError(Exception):

@@ -6,7 +6,6 @@ what does not, with the fault that must be named.
 
 from __future__ import annotations
 
-import array
 import gc
 import inspect
 import json
@@ -20,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from budget import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from deepagents_ro import _mcpro
@@ -35,9 +35,7 @@ CODES = {
 LARGE = 64 * 1024 * 1024
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "json_loads": _mcpro.json_loads,
     "json_check": _mcpro.json_check,
-    "json_minify": _mcpro.json_minify,
     "json_raw": lambda data, /, **bounds: _mcpro.json_raw(data, "a", **bounds),
 }
 
@@ -57,10 +55,11 @@ def fault(function: Callable[..., Any], data: Any, **bounds: Any) -> tuple[str, 
 @pytest.mark.parametrize("path", ACCEPT, ids=lambda path: path.stem)
 def test_accept_file(path: Path) -> None:
     data = path.read_bytes()
-    value = _mcpro.json_loads(data)
-    assert repr(value) == repr(json.loads(data))
     assert _mcpro.json_check(data) is None
-    assert repr(json.loads(_mcpro.json_minify(data))) == repr(value)
+    if depth_of(data.decode()) < 64:  # it is one deeper there
+        document = _mcpro.envelope_ok("t", b"[%s]" % data, None)
+        assert document.isascii()
+        assert repr(json.loads(document)["data"]["content"][0]) == repr(json.loads(data))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -133,21 +132,13 @@ def compare(data: bytes, max_depth: int = 6) -> None:
     try:
         expected = reference(data, max_depth)
     except RefusedError:
-        faults = {fault(_mcpro.json_loads, data, max_depth=max_depth)}
-        faults.add(fault(_mcpro.json_check, data, max_depth=max_depth))
-        faults.add(fault(_mcpro.json_minify, data, max_depth=max_depth))
-        assert len(faults) == 1
-        (found,) = faults
+        found = fault(_mcpro.json_check, data, max_depth=max_depth)
         assert found is not None
         assert found[0] in CODES
         assert 0 <= found[1] <= len(data)
         return
-    value = _mcpro.json_loads(data, max_depth=max_depth)
-    assert repr(value) == repr(expected)  # tells 1, 1.0 and True apart, keeps the order
     assert _mcpro.json_check(data, max_depth=max_depth) is None
-    small = _mcpro.json_minify(data, max_depth=max_depth)
-    assert repr(json.loads(small)) == repr(expected)
-    assert _mcpro.json_minify(small, max_depth=max_depth) == small
+    # the text of the objects tells 1, 1.0 and True apart, and keeps the order
     if isinstance(expected, dict):
         for key, member in expected.items():
             raw = _mcpro.json_raw(data, key, max_depth=max_depth)
@@ -190,22 +181,14 @@ EDITS = st.lists(
 
 
 @given(DOCUMENTS)
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @example(b'{"a":[],"b":{"a":{}}}')
 def test_generated_documents(data: bytes) -> None:
     compare(data)
 
 
-@given(st.lists(st.from_regex(r"\A-?(0|[1-9][0-9]{0,18})\.[0-9]{1,18}([eE][+-]?[0-9]{1,3})?\Z")))
-@settings(max_examples=1000, deadline=None)
-@example(["-0.0", "0.1", "9007199254740.993", "123456789012345.6", "0.000000000000001"])
-def test_fractions(tokens: list[str]) -> None:
-    value = _mcpro.json_loads(b"[%s]" % ",".join(tokens).encode())
-    assert [item.hex() for item in value] == [float(token).hex() for token in tokens]
-
-
 @given(DOCUMENTS, EDITS)
-@settings(max_examples=1500, deadline=None)
+@examples(1500)
 def test_mutated_documents(data: bytes, edits: list[tuple[int, int, bytes]]) -> None:
     for place, cut, piece in edits:
         at = place % (len(data) + 1)
@@ -214,13 +197,13 @@ def test_mutated_documents(data: bytes, edits: list[tuple[int, int, bytes]]) -> 
 
 
 @given(st.lists(PIECES, max_size=12).map(b"".join))
-@settings(max_examples=1500, deadline=None)
+@examples(1500)
 def test_heaps_of_tokens(data: bytes) -> None:
     compare(data)
 
 
 @given(st.lists(st.tuples(KEYS, st.booleans()), max_size=200))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_duplicates_however_spelled(members: list[tuple[str, bool]]) -> None:
     keys = [
         json.dumps(key) if plain else '"' + "".join(f"\\u{ord(c):04X}" for c in key) + '"'
@@ -242,7 +225,7 @@ def test_where_it_is_stricter_than_json_loads() -> None:
     }
     for data, found in stricter.items():
         json.loads(data)
-        assert fault(_mcpro.json_loads, data) == found
+        assert fault(_mcpro.json_check, data) == found
 
 
 # ---- bounds ----
@@ -276,16 +259,12 @@ def test_zero_bounds() -> None:
 
 def test_depth_is_not_bounded_by_a_stack() -> None:
     deep = 200_000
-    value = _mcpro.json_loads(
-        b'[{"a":' * deep + b"1" + b"}]" * deep,
-        max_depth=2 * deep,
-        max_bytes=LARGE,
+    data = b'[{"a":' * deep + b"1" + b"}]" * deep
+    assert fault(_mcpro.json_check, data, max_depth=2 * deep, max_bytes=LARGE) is None
+    assert fault(_mcpro.json_check, data, max_depth=2 * deep - 1, max_bytes=LARGE) == (
+        "depth",
+        6 * deep - 5,
     )
-    levels = 0
-    while value != 1 if isinstance(value, int) else True:
-        value = value[0] if isinstance(value, list) else value["a"]
-        levels += 1
-    assert levels == 2 * deep
 
 
 @pytest.mark.parametrize("bounds", [{"max_bytes": -1}, {"max_depth": -1}, {"max_depth": 2**32}])
@@ -297,35 +276,6 @@ def test_bounds_out_of_range(name: str, bounds: dict[str, int]) -> None:
 
 
 # ---- values ----
-
-
-def test_numbers() -> None:
-    data = b"[-0,-0.0,1.10,1E400,-1e400,1e-400,9007199254740993,-999999999999999999]"
-    value = _mcpro.json_loads(data)
-    assert repr(value) == repr(json.loads(data))
-    assert [type(item) for item in value] == [int, *[float] * 5, int, int]
-    for digits in (1, 17, 18, 19, 20, 100, 4300):
-        for sign in ("", "-"):
-            token = sign + "9" * digits
-            assert _mcpro.json_loads(token.encode()) == int(token)
-
-
-def test_integer_of_too_many_digits() -> None:
-    data = b'{"a":[1, %s]}' % (b"7" * 4301)
-    assert fault(_mcpro.json_loads, data) == ("number", 9)
-    assert _mcpro.json_check(data) is None
-    before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(0)
-    try:
-        assert _mcpro.json_loads(data)["a"][1] == int("7" * 4301)
-    finally:
-        sys.set_int_max_str_digits(before)
-
-
-def test_strings_that_come_again() -> None:
-    names = [f"{'k' * (i % 70)}{i % 300}" for i in range(2000)]
-    data = json.dumps([{name: name, name + "\u00e9\n": i} for i, name in enumerate(names)]).encode()
-    assert _mcpro.json_loads(data, max_bytes=LARGE) == json.loads(data)
 
 
 def test_json_raw() -> None:
@@ -347,12 +297,6 @@ def test_json_raw_needs_an_object(data: bytes) -> None:
     assert fault(FUNCTIONS["json_raw"], data) == ("not_object", 1)
 
 
-def test_json_minify_keeps_every_token() -> None:
-    data = b'{ "a b" :\t[ 1.10 , 1E400,\r\n"\\u0041 \\" x\xc3\xa9" ] , "c":{ } }\n'
-    tight = b'{"a b":[1.10,1E400,"\\u0041 \\" x\xc3\xa9"],"c":{}}'
-    assert _mcpro.json_minify(data) == tight
-
-
 def test_json_check_may_pass_duplicates() -> None:
     data = rb'{"a":1,"\u0061":{"b":1,"b":2}}'
     assert fault(_mcpro.json_check, data) == ("duplicate_key", 7)
@@ -369,30 +313,11 @@ def test_the_first_fault_is_named() -> None:
 # ---- arguments ----
 
 
-def test_bytes_like() -> None:
-    data = b'{"a": [1, 2]}'
-    for view in (bytearray(data), memoryview(data), array.array("B", data)):
-        assert _mcpro.json_loads(view) == {"a": [1, 2]}
-        assert _mcpro.json_raw(view, "a") == b"[1, 2]"
-    assert fault(_mcpro.json_loads, bytearray(data), max_bytes=5) == ("too_large", 5)
-    assert fault(_mcpro.json_loads, bytearray()) == ("empty", 0)
-    with pytest.raises(BufferError):
-        _mcpro.json_loads(memoryview(data)[::2])
-
-
-def test_buffer_is_released() -> None:
-    data = bytearray(b"[1]")
-    _mcpro.json_loads(data)
-    assert fault(_mcpro.json_loads, data, max_bytes=1) == ("too_large", 1)
-    data.append(0)
-    assert fault(_mcpro.json_loads, data) == ("trailing", 3)
-    data.append(0)  # raises BufferError while a buffer is held
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_wrong_arguments(name: str) -> None:
     function = FUNCTIONS[name]
-    for wrong in ("{}", None, 1, [b"{}"]):
+    # a document that another thread could change is no argument
+    for wrong in ("{}", None, 1, [b"{}"], bytearray(b"{}"), memoryview(b"{}")):
         with pytest.raises(TypeError):
             function(wrong)
     with pytest.raises(TypeError):
@@ -405,37 +330,7 @@ def test_wrong_arguments(name: str) -> None:
         function(b"{}", unknown=1)
 
 
-def test_collector_cannot_change_the_document() -> None:
-    """Building objects runs the collector, and that any Python code."""
-    original = json.dumps([[i] for i in range(20_000)]).encode()
-    data = bytearray(original)
-    calls = []
-
-    def spoil(phase: str, info: dict[str, int]) -> None:
-        calls.append(phase)
-        data[:] = b'"' * len(data)
-
-    gc.callbacks.append(spoil)
-    try:
-        value = _mcpro.json_loads(data, max_bytes=LARGE)
-    finally:
-        gc.callbacks.remove(spoil)
-    assert calls
-    assert value == json.loads(original)
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ is of 3.12")
-def test_subclass_of_bytes_cannot_change_the_document() -> None:
-    shown = bytearray(b"[[1],[2]]")
-
-    class Other(bytes):
-        def __buffer__(self, flags: int) -> memoryview:
-            return memoryview(shown)
-
-    assert _mcpro.json_loads(Other(b"{}")) == [[1], [2]]
-
-
-@pytest.mark.parametrize("name", ["json_loads", "json_check", "json_minify", "json_raw"])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_signature_is_documented(name: str) -> None:
     signature = inspect.signature(getattr(_mcpro, name))
     assert signature.parameters["max_bytes"].default == 131072
@@ -445,7 +340,7 @@ def test_signature_is_documented(name: str) -> None:
 
 def test_error_holds_no_byte_of_the_document() -> None:
     with pytest.raises(_mcpro.JSONError) as caught:
-        _mcpro.json_loads(b'{"secret-value":1,"secret-value":2}')
+        _mcpro.json_check(b'{"secret-value":1,"secret-value":2}')
     error = caught.value
     assert isinstance(error, ValueError)
     assert (error.code, error.position) == ("duplicate_key", 18)
@@ -476,7 +371,6 @@ def run_python(program: str) -> str:
     return done.stdout
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(("duplicates", "most_kib"), [(False, 16 * 1024), (True, 512)])
 def test_memory_of_the_check(duplicates: bool, most_kib: int) -> None:
     """The most keys that 8 MiB can hold, over what the process had before."""
@@ -513,7 +407,6 @@ def test_nothing_leaks() -> None:
     def everything() -> None:
         for function in FUNCTIONS.values():
             fault(function, good)
-            fault(function, bytearray(good))
             for data in bad:
                 fault(function, data)
                 fault(function, b"[[" + data)
@@ -531,25 +424,33 @@ def test_every_allocation_may_fail() -> None:
     """Of Python's own allocations, each in turn: MemoryError, no crash, nothing kept."""
     pytest.importorskip("_testcapi")
     out = run_python("""
-        import _testcapi, gc, json, sys
+        import _testcapi, contextlib, gc, sys
         from deepagents_ro import _mcpro
 
-        data = {f"key {i}": [i * 1.5, f"é{i}", 10**30 + i, {"b": {}}] for i in range(20)}
-        data = bytearray(json.dumps({"a": data}).encode())
+        entry = b'{"name":"t","inputSchema":{"type":"object"}}'
+        tools = b'{"jsonrpc":"2.0","id":1,"result":{"tools":[%s]}}' % entry
+        answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
         calls = [
-            lambda: _mcpro.json_loads(data),
-            lambda: _mcpro.json_minify(data),
-            lambda: _mcpro.json_raw(data, "a"),
-            lambda: _mcpro.json_check(data),
+            lambda: _mcpro.json_raw(tools, "result"),
+            lambda: _mcpro.json_check(b"["),
+            lambda: _mcpro.hint_verdict(entry),
+            lambda: _mcpro.reduce_tool_list(tools, "s_", "s_t"),
+            lambda: _mcpro.hand_up(answer, 1, call=True),
+            lambda: _mcpro.sse_events(b"id: 1\\ndata: x\\n\\n"),
+            lambda: _mcpro.envelope_ok("t", b"[]", b"{}"),
+            lambda: _mcpro.Redactor([b"a-secret"]).redact(b'"a-secret"'),
         ]
         for call in calls:
-            call()
+            with contextlib.suppress(_mcpro.JSONError):
+                call()
             gc.collect()
             before = sys.getallocatedblocks()
-            for failures in range(2000):
+            for failures in range(200):
                 _testcapi.set_nomemory(failures, failures + 1)
                 try:
                     call()
+                except _mcpro.JSONError:
+                    break
                 except MemoryError:
                     pass
                 else:
@@ -562,4 +463,4 @@ def test_every_allocation_may_fail() -> None:
             assert sys.getallocatedblocks() - before < 10
             print(failures)
     """)
-    assert int(out.split()[0]) > 100
+    assert all(int(failures) > 0 for failures in out.split())

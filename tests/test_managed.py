@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from servers.dcode import entry
 from servers.managed import ManagedImage, sealed_file
-from servers.raw_server import RawServer, Request, Wire, http, result_message
-from servers.tls import Authority
+
+from deepagents_ro.qualify.lab.authority import Authority
+from deepagents_ro.qualify.lab.raw_server import RawServer, Request, Wire, http, result_message
 
 Make = Callable[..., RawServer]
 TOOL = "raw_look"
@@ -361,6 +362,7 @@ def test_options_that_are_refused(
     assert world.called() == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -410,7 +412,8 @@ def test_the_full_deadline(world: World, raw: Make) -> None:
     server = raw(handlers={"tools/call": lambda request, wire: wire.stall(30)})
     world.serve(raw=server)
     run = world.run(launcher="launcher", env={"DEEPAGENTS_RO_DEADLINE_MS": "500"})
-    run.expect("timeout").ended_between(14.5, 18.5)
+    # by 15.5 s on an idle machine; before the last stop at 18 s on any
+    run.expect("timeout").ended_between(15.0, 17.9)
     assert server.count("tools/call") == 1
 
 

@@ -9,6 +9,7 @@ import io
 import json
 import marshal
 import os
+import pwd
 import py_compile
 import re
 import shutil
@@ -18,22 +19,39 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from releases import VERSIONS, fresh, put_distribution, released, remove_distribution
+from releases import (
+    SDK_FILE,
+    STACK,
+    VERSIONS,
+    fresh,
+    put_distribution,
+    put_managed,
+    released,
+    remove_distribution,
+)
 
-from deepagents_ro.patch import text
+from deepagents_ro import host
+from deepagents_ro._dispatch import INTERRUPTING, settle_home
+from deepagents_ro.patch import relied_on, text
 from deepagents_ro.patch.__main__ import main
-from deepagents_ro.patch.versions import QUALIFIED, RELEASES
+from deepagents_ro.versions import QUALIFIED, RELEASES
 
 __all__ = ["fresh", "released"]
 
 Fresh = Callable[..., Path]
 EDITED = ("__init__.py", "ui.py")
+SCRIPT = Path(__file__).parent.parent / "scripts" / "relied_on.py"
 MODES = tuple(py_compile.PycInvalidationMode)
 ENVELOPE = (
     '{{"schema_version":1,"command":"tools {}","data":{{"ok":false,"status":"error",'
     '"code":"{}","message":"{}"}}}}\n'
+)
+MISSING = (
+    "deepagents-ro is not installed beside this DCode, or was built for another Python: "
+    "install its wheel again."
 )
 FAILED = ENVELOPE.format(
     "call-read-only", "runtime_failure", "The managed MCP tool call failed."
@@ -99,13 +117,16 @@ def run_import(site: Path, *words: str, before: str = "") -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.thorough
 def test_each_release_there_and_back(fresh: Fresh, version: str) -> None:
     site = fresh(version)
     before = tree(site)
     status, out, _ = patch("check", site)
     assert status == 1
     assert len(out.splitlines()) == len(EDITED)
-    assert all(f"deepagents-code {version} is as published" in line for line in out.splitlines())
+    for line in out.splitlines():
+        assert f"deepagents-code {version} is as published: run " in line
+        assert line.endswith("deepagents_ro.patch apply")
     good("apply", site)
     after = tree(site)
     assert {name for name in before if before[name] != after[name]} == {
@@ -126,12 +147,12 @@ def test_each_release_there_and_back(fresh: Fresh, version: str) -> None:
 def test_the_tables_are_of_the_published_wheels(
     released: Callable[[str], Path], version: str
 ) -> None:
-    release = RELEASES[version]
-    for name, expected in (release.edited | release.relied_on).items():
+    for name, expected in RELEASES[version].items():
         content = (released(version) / "deepagents_code" / name).read_bytes()
         assert hashlib.sha256(content).hexdigest() == expected
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("name", EDITED)
@@ -283,7 +304,7 @@ def test_other_content_is_refused(fresh: Fresh, name: str, action: str, applied:
     assert (status, out) == (1, "")
     assert str(path) in err
     assert "deepagents-code 0.1.55" in err
-    assert RELEASES["0.1.55"].edited[name] in err
+    assert RELEASES["0.1.55"][name] in err
     assert err.count("\n") == 1
     assert tree(site) == before
     status, out, _ = patch("check", site)
@@ -311,6 +332,7 @@ def test_a_patched_text_of_another_version_of_this_package(fresh: Fresh) -> None
 
 @pytest.mark.parametrize("repair", ["apply", "revert"])
 @pytest.mark.parametrize("start", ["apply", "revert"])
+@pytest.mark.thorough
 def test_a_crash_at_every_rename(
     fresh: Fresh, monkeypatch: pytest.MonkeyPatch, start: str, repair: str
 ) -> None:
@@ -379,6 +401,7 @@ def test_what_a_killed_run_left_is_named_and_removed(fresh: Fresh) -> None:
     assert not any(path.exists() for path in left)
 
 
+@pytest.mark.thorough
 def test_two_at_once(fresh: Fresh) -> None:
     site = fresh()
     before = tree(site)
@@ -399,7 +422,7 @@ def test_two_at_once(fresh: Fresh) -> None:
     assert tree(site) == before
 
 
-@pytest.mark.parametrize("distribution", QUALIFIED)
+@pytest.mark.parametrize("distribution", STACK)
 @pytest.mark.parametrize("version", ["0.0.1", None])
 def test_a_stack_that_is_not_qualified(
     fresh: Fresh, distribution: str, version: str | None
@@ -417,51 +440,235 @@ def test_a_stack_that_is_not_qualified(
     assert (version or "not installed") in out
 
 
-@pytest.mark.parametrize("name", RELEASES["0.1.55"].relied_on)
-def test_drift_below_the_call(fresh: Fresh, name: str) -> None:
-    site = fresh()
-    path = site / "deepagents_code" / name
-    path.write_bytes(path.read_bytes() + b"\n")
-    status, _, err = patch("apply", site)
-    assert status == 0
-    assert err.startswith(f"deepagents-ro: warning: {path} is not the file of deepagents-code")
-    status, out, _ = patch("check", site)
-    assert (status, out.count("\n")) == (1, 1)
-    path.unlink()
-    assert patch("check", site)[0] == 1
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "named"),
-    [
-        ("is not True\n    )", "is True\n    )", "mcp_tool_is_coherently_read_only has changed"),
-        ("def is_mcp_tool(", "def was_mcp_tool(", "is_mcp_tool has changed: SHA-256 of nothing"),
-        ("def is_mcp_tool(", "@id\ndef is_mcp_tool(", "is_mcp_tool has changed"),
-        ("def is_mcp_tool(", "async def is_mcp_tool(", "is_mcp_tool has changed"),
-        ("def is_mcp_tool(", "def is_mcp_tool(:", "cannot be parsed"),
-    ],
-)
-def test_drift_of_the_two_helpers(fresh: Fresh, old: str, new: str, named: str) -> None:
+def test_each_qualified_stack_and_no_mixture(fresh: Fresh) -> None:
     site = fresh()
     good("apply", site)
-    path = site / "deepagents_code" / "auto_mode.py"
+    for row in QUALIFIED:
+        for distribution, version in row.items():
+            put_distribution(site, distribution, version)
+        good("check", site)
+    put_distribution(site, "mcp", QUALIFIED[0]["mcp"])
+    status, out, _ = patch("check", site)
+    assert (status, out.count("\n")) == (1, 1)
+    assert "mcp 1.30.0 beside" in out
+    assert "(1.28.1 is, with langchain-mcp-adapters 0.3.0, langchain-core 1.5.3" in out
+
+
+# What the call is built on.
+
+
+def change(site: Path, file: str, old: str, new: str) -> None:
+    path = site / file
     source = path.read_text()
     assert source.count(old) == 1
     path.write_text(source.replace(old, new))
+
+
+DRIFT = [
+    ("deepagents_code/auto_mode.py", "is not True\n    )", "is True\n    )",
+     "mcp_tool_is_coherently_read_only has changed"),
+    ("deepagents_code/auto_mode.py", "def is_mcp_tool(", "def was_mcp_tool(",
+     "is_mcp_tool has changed: SHA-256 nothing"),
+    ("deepagents_code/auto_mode.py", "def is_mcp_tool(", "@id\ndef is_mcp_tool(",
+     "is_mcp_tool has changed"),
+    ("deepagents_code/auto_mode.py", "def is_mcp_tool(", "async def is_mcp_tool(",
+     "is_mcp_tool has changed"),
+    ("deepagents_code/auto_mode.py", "def is_mcp_tool(", "def is_mcp_tool(:", "cannot be parsed"),
+    ("deepagents_code/mcp_tools.py", '"streamable-http": "http"}', '"streamable-http": "sse"}',
+     "_TRANSPORT_ALIASES has changed"),
+    ("deepagents_code/mcp_tools.py", "def _drop_invalid", "def _drop_no_invalid",
+     "_drop_invalid_mcp_config_servers has changed"),
+    ("deepagents_code/config.py", "def _ensure_bootstrap() -> None:",
+     "def _ensure_bootstrap(x: int = 0) -> None:", "_ensure_bootstrap has changed"),
+    ("deepagents_code/plugins/adapters/mcp.py", "_MCP_NAME_PART_LENGTH = 48",
+     "_MCP_NAME_PART_LENGTH = 49", "_MCP_NAME_PART_LENGTH has changed"),
+    (SDK_FILE, "next_request.method != sent.method", "False", "next_request_within_origin has"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "old", "new", "named"), DRIFT)
+def test_drift_below_the_call(fresh: Fresh, file: str, old: str, new: str, named: str) -> None:
+    site = fresh()
+    change(site, file, old, new)
+    status, _, err = patch("apply", site)
+    assert status == 0
+    assert err.startswith(f"deepagents-ro: warning: {site / file} of ")
     status, out, _ = patch("check", site)
     assert (status, out.count("\n")) == (1, 1)
     assert named in out
-    path.write_text(source + "\n# elsewhere\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "added", "named"),
+    [
+        ("mcp_tools.py", "load_mcp_config = print", "load_mcp_config"),
+        ("mcp_tools.py", "def load_mcp_config(path):\n    return {}", "load_mcp_config"),
+        ("mcp_tools.py", "from builtins import print as load_mcp_config", "load_mcp_config"),
+        ("mcp_tools.py", "MCPSessionManager.configure = print", "MCPSessionManager"),
+        ("mcp_tools.py", "_TRANSPORT_ALIASES['stdio'] = 'http'", "_TRANSPORT_ALIASES"),
+        ("mcp_tools.py", "del discover_mcp_configs", "discover_mcp_configs"),
+        ("mcp_tools.py", "if True:\n    load_mcp_config = print", "load_mcp_config"),
+        ("mcp_tools.py", "globals().update(load_mcp_config=print)", "(statements)"),
+        ("mcp_tools.py", "json = None", "(imports:"),
+        ("config.py", "def _load_dotenv(**names):\n    return True", "_load_dotenv"),
+        ("model_config.py", "McpServerTrustLists.allow = None", "McpServerTrustLists"),
+        ("mcp_auth.py", "FileTokenStorage.get_tokens = None", "FileTokenStorage"),
+    ],
+)
+def test_a_later_line_that_changes_what_a_name_is(
+    fresh: Fresh, file: str, added: str, named: str
+) -> None:
+    site = fresh()
+    good("apply", site)
+    path = site / "deepagents_code" / file
+    path.write_text(f"{path.read_text()}\n{added}\n")
+    status, out, _ = patch("check", site)
+    assert (status, out.count("\n")) == (1, 1)
+    assert f"{path} of deepagents-code 0.1.55: {named}" in out
+
+
+def test_an_unrelated_edit_is_no_drift(fresh: Fresh) -> None:
+    site = fresh()
+    good("apply", site)
+    for name in ("mcp_tools.py", "config.py", "auto_mode.py", "main.py", "model_config.py"):
+        path = site / "deepagents_code" / name
+        added = "import zlib\n\n\n# elsewhere\ndef _elsewhere():\n    return zlib\n"
+        path.write_text(f"{path.read_text()}\n{added}")
     good("check", site)
+    change(site, "deepagents_code/mcp_tools.py", "import json\n", "import json, zlib\n")
+    good("check", site)
+    (site / "deepagents_code" / "mcp_disabled.py").unlink()
+    status, out, _ = patch("check", site)
+    assert status == 1
+    assert "mcp_disabled.py of deepagents-code 0.1.55 cannot be read: No such file" in out
+
+
+def test_a_managed_images_text_counts_beside_a_managed_runtime(
+    fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = fresh()
+    good("apply", site)
+    added = "def discover_mcp_configs(**_names):\n    return []"
+    path = site / "deepagents_code" / "mcp_tools.py"
+    path.write_text(f"{path.read_text()}\n{added}\n")
+    put_managed(site)
+    name = "deepagents_code/mcp_tools.py"
+    digest = relied_on.source.read(path.read_bytes()).digest("discover_mcp_configs")
+    assert "discover_mcp_configs has changed" in patch("check", site)[1]
+    entry = relied_on.Entry(name, "discover_mcp_configs", "managed", ("0.1.55",), digest)
+    known = (*relied_on.table(), entry)
+    monkeypatch.setattr(relied_on, "table", lambda: known)
+    good("check", site)
+    good("revert", site)
+    good("apply", site)
+    good("check", site)
+    (site / "deepagents_code" / relied_on.MANAGED_MODULE).unlink()
+    status, out, _ = patch("check", site)
+    assert (status, out.count("\n")) == (1, 1)
+    assert "no managed runtime is installed beside it" in out
+
+
+def test_the_public_edits_are_known_by_their_texts() -> None:
+    known = {(each.file, each.name) for each in relied_on.table() if each.form == "managed"}
+    assert known == {
+        ("deepagents_code/auth_store.py", "load_credentials"),
+        ("deepagents_code/config.py", "_load_dotenv"),
+        ("deepagents_code/config.py", "_tracing_enabled"),
+        ("deepagents_code/mcp_tools.py", "_load_mcp_config_json"),
+        ("deepagents_code/mcp_tools.py", "discover_mcp_configs"),
+        ("deepagents_code/mcp_tools.py", "resolve_and_load_mcp_tools"),
+    }
+
+
+@pytest.fixture
+def deriver(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """`scripts/relied_on.py`, which reads what is used from our own sources."""
+    spec = importlib.util.spec_from_file_location("deriver", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "deriver", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.thorough
+def test_the_table_has_everything_that_is_used(
+    deriver: ModuleType, released: Callable[[str], Path]
+) -> None:
+    entries = [each for each in relied_on.table() if each.form == "published"]
+    for version in VERSIONS:
+        derived = set(deriver.derive(released(version)))
+        held = {
+            (each.file, each.name, each.digest)
+            for each in entries
+            if {version, STACK["mcp"]} & {*each.versions}
+        }
+        assert derived == held, "scripts/relied_on.py writes the table again"
+
+
+def test_what_is_used_is_found_in_our_sources(deriver: ModuleType, tmp_path: Path) -> None:
+    used = deriver.used()
+    for module, name in [
+        ("deepagents_code.config", "_ensure_bootstrap"),
+        ("deepagents_code.mcp_tools", "_load_mcp_config_top_level_with_error"),
+        ("deepagents_code.mcp_tools", "_resolve_server_type"),
+        ("deepagents_code.mcp_tools", "_apply_tool_filter"),
+        ("deepagents_code.mcp_disabled", "get_disabled_servers"),
+        ("deepagents_code.project_utils", "ProjectContext"),
+        ("deepagents_code.plugins.adapters.mcp", "discover_plugin_mcp_configs"),
+        ("deepagents_code.mcp_config", "resolve_mcp_server_env"),
+        ("deepagents_code", "mcp_auth"),
+        ("mcp.shared._httpx_utils", "next_request_within_origin"),
+    ]:
+        assert (module, name) in used
+    (tmp_path / "more.py").write_text(
+        "def f():\n    from deepagents_code import config as c\n    return c._new_name()\n"
+        "from mcp.types import Tool\n"
+    )
+    assert deriver.used(tmp_path) == {
+        ("deepagents_code", "config"),
+        ("deepagents_code.config", "_new_name"),
+    }
+
+
+def test_the_words_that_we_compare_with_are_in_the_texts_that_are_held(
+    released: Callable[[str], Path],
+) -> None:
+    """DCode's marker and status words: literals, which no import shows."""
+    held = {each.name for each in relied_on.table() if each.file.endswith("/mcp_tools.py")}
+    content = (released(VERSIONS[0]) / "deepagents_code" / "mcp_tools.py").read_bytes()
+    found = relied_on.source.read(content)
+    texts = [found._segment(node, name) for name in held for node in found.nodes.get(name, ())]
+    for word in (host.MARKER, host.SERVER_MARKER, "ok", "disabled", "unauthenticated", "unknown"):
+        assert any(f'"{word}"' in text for text in texts), word
+
+
+# A command of the same name in DCode itself.
+
+OWN = [
+    "parser.add_parser('call-read-only')",
+    "sub.add_parser(name='call-read-only')",
+    "@app.command('call-read-only')\ndef run(): ...",
+    "add_command('call-read-only', print)",
+]
+NOT_OWN = [
+    "# parser.add_parser('call-read-only')",
+    "ALLOWED = frozenset({'list', 'help', 'call-read-only'})",
+    "if name not in (None, 'list', 'call-read-only'): raise SystemExit(2)",
+    "parser.error('tools call-read-only is disabled')",
+    "allowed('call-read-only')",
+]
 
 
 @pytest.mark.parametrize("version", [VERSIONS[0], "9.9.9"])
-@pytest.mark.parametrize("name", ["main.py", "ui.py", "client/commands/tools.py"])
-def test_a_command_of_the_same_name_upstream(fresh: Fresh, name: str, version: str) -> None:
+@pytest.mark.parametrize("line", OWN)
+def test_a_command_of_the_same_name_upstream(fresh: Fresh, line: str, version: str) -> None:
+    name = ("main.py", "ui.py", "client/commands/tools.py")[OWN.index(line) % 3]
     site = fresh()
     put_distribution(site, "deepagents-code", version)
     path = site / "deepagents_code" / name
-    path.write_bytes(path.read_bytes() + b'\n# parser.add("call-read-only")\n')
+    path.write_bytes(path.read_bytes() + f"\n{line}\n".encode())
     before = tree(site)
     status, out, err = patch("apply", site)
     assert (status, out) == (1, "")
@@ -471,6 +678,34 @@ def test_a_command_of_the_same_name_upstream(fresh: Fresh, name: str, version: s
     status, out, _ = patch("check", site)
     assert status == 1
     assert "of its own" in out
+
+
+def test_the_word_in_another_programs_list_is_no_command(fresh: Fresh) -> None:
+    site = fresh()
+    for name in ("main.py", "client/commands/tools.py"):
+        path = site / "deepagents_code" / name
+        added = "\n".join(NOT_OWN)
+        path.write_text(f"{path.read_text()}\ndef _more(name, parser, allowed):\n")
+        path.write_text(f"{path.read_text()}    {added.replace(chr(10), chr(10) + '    ')}\n")
+    good("apply", site)
+    good("check", site)
+
+
+def test_revert_names_what_is_not_as_published(fresh: Fresh) -> None:
+    site = fresh()
+    good("apply", site)
+    put_managed(site)
+    for name in ("main.py", "plugins/store.py"):
+        path = site / "deepagents_code" / name
+        path.write_text(f"{path.read_text()}\n# theirs\n")
+    (site / "deepagents_code" / "doctor.py").unlink()
+    status, out, err = patch("revert", site)
+    assert (status, err) == (0, "")
+    named = re.findall(r"deepagents_code/(\S+) is not as published", out)
+    assert named == ["_nemoclaw_managed.py", "doctor.py", "main.py", "plugins/store.py"]
+    assert out.endswith(": reverted\n")
+    next(site.glob("deepagents_code-*.dist-info")).joinpath("RECORD").unlink()
+    assert "no RECORD says" in patch("revert", site)[1]
 
 
 @pytest.mark.parametrize("action", ["apply", "check", "revert"])
@@ -559,6 +794,7 @@ def test_an_installation_that_cannot_be_patched(
     assert (out + err).count("\n") in (1, 2)
 
 
+@pytest.mark.thorough
 def test_without_permission(fresh: Fresh) -> None:
     site = fresh()
     package = site / "deepagents_code"
@@ -595,6 +831,7 @@ def test_without_permission(fresh: Fresh) -> None:
     assert tree(site) == before
 
 
+@pytest.mark.thorough
 def test_record_stays_the_publishers_and_pip_can_remove_all(tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
@@ -663,10 +900,11 @@ def test_the_constant_envelope_of_the_audit(fresh: Fresh) -> None:
     good("apply", site)
     assert run_import(site, "tools", "audit-read-only") == (
         1,
-        FAILED.replace(b"call-", b"audit-"),
+        ENVELOPE.format("audit-read-only", "runtime_failure", MISSING).encode(),
     )
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     ("source", "code", "status"),
     [
@@ -677,9 +915,10 @@ def test_the_constant_envelope_of_the_audit(fresh: Fresh) -> None:
         ("main = 1", "runtime_failure", 1),
         ("def main(words): return 0", "runtime_failure", 1),
         ("raise KeyboardInterrupt", "interrupted", 130),
-        ("import os; os.kill(os.getpid(), 2); input()", "interrupted", 130),
-        ("import os; os.kill(os.getpid(), 15); input()", "interrupted", 130),
-        ("import os; os.kill(os.getpid(), 1); input()", "interrupted", 130),
+        *(
+            (f"import os; os.kill(os.getpid(), {number}); input()", "interrupted", 130)
+            for number in sorted(INTERRUPTING)
+        ),
     ],
 )
 def test_the_constant_envelope_for_a_broken_command(
@@ -697,11 +936,29 @@ def test_the_constant_envelope_for_a_broken_command(
     assert run_import(site, "tools", "call-read-only", "x") == (status, expected)
 
 
+def test_a_blocked_signal_is_not_held_back(fresh: Fresh) -> None:
+    site = fresh()
+    good("apply", site)
+    put_stand_in(site, command="import time; time.sleep(10)")
+    before = (
+        "import os, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))\n"
+        "os.kill(os.getpid(), signal.SIGTERM)"
+    )
+    expected = ENVELOPE.format(
+        "call-read-only", "interrupted", "The MCP tool call was interrupted."
+    )
+    assert run_import(site, "tools", "call-read-only", "x", before=before) == (
+        130,
+        expected.encode(),
+    )
+
+
 def test_an_ignored_signal_stays_ignored(fresh: Fresh) -> None:
     site = fresh()
     good("apply", site)
-    put_stand_in(site, command="import os\nfor n in (1, 2, 15): os.kill(os.getpid(), n)\nmain = 1")
-    before = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)"
+    numbers = [int(number) for number in INTERRUPTING]
+    put_stand_in(site, command=f"import os\nfor n in {numbers}: os.kill(os.getpid(), n)\nmain = 1")
+    before = f"import signal\nfor n in {numbers}: signal.signal(n, signal.SIG_IGN)"
     assert run_import(site, "tools", "call-read-only", "x", before=before) == (1, FAILED)
 
 
@@ -731,6 +988,7 @@ def main(words):
         assert run_import(site, *words) == (7, expected)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "words",
     [
@@ -755,21 +1013,19 @@ def test_any_other_command_line_is_not_ours(fresh: Fresh, words: list[str]) -> N
     assert run_import(site, before=before) == published
 
 
-COMMANDS = (
-    ["--version"],
-    ["--help"],
-    ["tools"],
-    ["tools", "--help"],
-    ["tools", "list", "--help"],
-    ["tools", "list", "--json"],
-    ["tools", "install", "--help"],
-    ["tools", "install", "--json"],
-    ["tools", "nothing"],
-    ["mcp"],
-    ["mcp", "--help"],
-    ["mcp", "list", "--help"],
-    ["nothing"],
-)
+# The commands whose output the two edited files have a part in, and one of each other kind. The
+# files of 0.1.55 and 0.1.56 are the same.
+HELP = (["tools"], ["tools", "--help"])
+COMMANDS = {
+    "0.1.55": (
+        *HELP,
+        ["--version"],
+        ["--help"],
+        ["tools", "list", "--help"],
+        ["tools", "nothing"],
+    ),
+    "0.1.57": (["--version"], *HELP),
+}
 
 
 def run_dcode(site: Path, home: Path, words: list[str]) -> tuple[int, bytes, bytes]:
@@ -794,28 +1050,60 @@ def run_dcode(site: Path, home: Path, words: list[str]) -> tuple[int, bytes, byt
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+def test_the_releases_with_other_texts_are_run() -> None:
+    kinds = {tuple(files.items()) for files in RELEASES.values()}
+    assert {tuple(RELEASES[version].items()) for version in COMMANDS} == kinds
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("version", ["0.1.55", "0.1.57"])
 def test_the_other_commands_give_the_same_bytes(fresh: Fresh, tmp_path: Path, version: str) -> None:
     site = fresh(version)
-    for distribution in QUALIFIED:  # this interpreter's own count
+    shutil.rmtree(site / "mcp")  # this interpreter's own counts
+    for distribution in STACK:
         remove_distribution(site, distribution)
     home = tmp_path / "home"
 
     def run_all() -> list[tuple[int, bytes, bytes]]:
         with ThreadPoolExecutor(2) as pool:
-            return list(pool.map(lambda words: run_dcode(site, home, words), COMMANDS))
+            return list(pool.map(lambda words: run_dcode(site, home, words), COMMANDS[version]))
 
-    run_dcode(site, home, ["tools", "list", "--json"])  # makes what a first run makes
+    run_dcode(site, home, ["--version"])  # makes what a first run makes
     published = run_all()
     assert patch("apply", site)[0] == 0
     help_lines = text.EDITS["ui.py"][1].decode().splitlines()[1:-1]
     added = [json.loads(line.strip()[len("console.print(") : -1]) for line in help_lines]
     assert len(added) == 2
-    for words, (status, out, err), found in zip(COMMANDS, published, run_all(), strict=True):
-        if words in (["tools"], ["tools", "--help"]):
+    for words, (status, out, err), found in zip(
+        COMMANDS[version], published, run_all(), strict=True
+    ):
+        if words in HELP:
             lines = found[1].decode().splitlines(keepends=True)
             assert [line.rstrip("\n") for line in lines if line.rstrip("\n") in added] == added
             rest = "".join(line for line in lines if line.rstrip("\n") not in added)
             found = (found[0], rest.encode(), found[2])
         assert found == (status, out, err), words
         assert status in (0, 2), words
+
+
+@pytest.mark.parametrize(
+    ("home", "known", "expected"),
+    [(None, False, "/"), (None, True, None), ("/elsewhere", False, "/elsewhere"), ("", False, "")],
+    ids=["none at all", "in the user table", "in HOME", "an empty HOME"],
+)
+def test_the_home_of_a_user_who_has_none(
+    monkeypatch: pytest.MonkeyPatch, home: str | None, known: bool, expected: str | None
+) -> None:
+    entry = pwd.getpwuid(os.getuid())
+
+    def look_up(_uid: int) -> pwd.struct_passwd:
+        if not known:
+            raise KeyError
+        return entry
+
+    monkeypatch.setattr(pwd, "getpwuid", look_up)
+    monkeypatch.delenv("HOME", raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    settle_home()
+    assert os.environ.get("HOME") == expected

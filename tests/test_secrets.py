@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepagents_ro.secrets import configured_secrets, is_secret_name
+from deepagents_ro.secrets import OPEN_VARIABLES, configured_secrets, is_secret_name
 
 CANARY = "canary-0123456789"
 
@@ -197,12 +197,105 @@ def test_variables_elsewhere() -> None:
     assert secrets_of(None, {"args": ["$NAME", "${NAME-default}", "${NAME"]}, environ) == set()
 
 
-def test_defaults_count_where_they_are_used() -> None:
-    entry = {"headers": {"X-Any": "${NAME:-default-value}"}}
-    assert secrets_of(None, entry) == {"default-value"}
-    assert secrets_of(None, entry, {"NAME": ""}) == {"default-value"}
-    assert secrets_of(None, entry, {"NAME": CANARY}) == {CANARY}
-    assert secrets_of(None, {"headers": {"X-Any": "${NAME}"}}) == set()
+DEFAULT = "default-value"
+
+
+@pytest.mark.parametrize(
+    ("reference", "environ", "expected"),
+    [
+        ("${REGION:-default-value}", {}, set()),
+        ("${REGION:-default-value}", {"REGION": ""}, set()),
+        ("${REGION:-default-value}", {"REGION": "default-value"}, set()),
+        ("${REGION:-default-value}", {"REGION": CANARY}, {CANARY}),
+        ("${REGION:-default-value}", {"REGION": "default-value2"}, {"default-value2"}),
+        ("${REGION}", {}, set()),
+        ("${REGION}", {"REGION": "default-value"}, {"default-value"}),
+        ("${REGION:-default-value} ${REGION}", {"REGION": "default-value"}, {"default-value"}),
+        ("${A:-default-value}/${B}", {"B": CANARY}, {CANARY}),
+        ("${A:-default-value}${B:-other-default}", {}, set()),
+        ("${API_TOKEN:-default-value}", {}, set()),
+        ("${API_TOKEN:-default-value}", {"API_TOKEN": "default-value"}, {"default-value"}),
+        ("${REGION:-}", {"REGION": CANARY}, {CANARY}),
+    ],
+)
+@pytest.mark.parametrize("place", ["header", "env", "argument", "url"])
+def test_a_default_is_no_secret(
+    reference: str, environ: dict[str, str], expected: set[str], place: str
+) -> None:
+    """It stands in the configuration; what a variable brings in its place is one."""
+    entry: dict[str, Any] = {
+        "header": {"headers": {"X-Any": f"in {reference} it"}},
+        "env": {"env": {"ANY": reference}},
+        "argument": {"args": [f"--any={reference}"]},
+        "url": {"url": f"https://{reference}.invalid/mcp"},
+    }[place]
+    assert secrets_of(None, entry, environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"headers": {"Authorization": "Bearer ${T:-default-value}"}},
+         {"Bearer default-value", DEFAULT}),
+        ({"headers": {"X-Api-Key": "${T:-default-value}"}}, {DEFAULT}),
+        ({"headers": {"Cookie": "id=${T:-default-value}"}}, {"id=default-value", DEFAULT}),
+        ({"env": {"A_TOKEN": "${T:-default-value}"}}, {DEFAULT}),
+        ({"args": ["--token", "${T:-default-value}"]}, {DEFAULT}),
+        ({"url": "https://h.invalid/?key=${T:-default-value}"}, {DEFAULT}),
+        ({"url": "https://u:${T:-default-value}@h.invalid/"}, {"u:default-value", DEFAULT}),
+        ({"headers": {"X-Any": "${U:-https://u:default-value@h.invalid/}"}},
+         {"u:default-value", DEFAULT}),
+    ],
+)  # fmt: skip
+def test_a_place_makes_a_default_a_secret(entry: dict[str, Any], expected: set[str]) -> None:
+    assert secrets_of(None, entry) == expected
+
+
+OPEN_NAMES = [name for name in OPEN_VARIABLES if "*" not in name] + ["LC_ALL", "LC_CTYPE"]
+
+
+@pytest.mark.parametrize("name", OPEN_NAMES)
+def test_what_any_process_knows_is_no_secret(name: str) -> None:
+    environ = {name: CANARY, "OTHER": CANARY}
+    assert secrets_of(None, {"headers": {"X-Any": "${%s}/x" % name}}, environ) == set()
+    assert secrets_of(None, {"args": ["${%s:-other-text}" % name]}, environ) == set()
+    # its name makes a place a secret, and another variable has secrets of its own
+    assert CANARY in secrets_of(None, {"headers": {"X-Key": "${%s}" % name}}, environ)
+    assert secrets_of(None, {"args": ["${%s}${OTHER}" % name]}, environ) == {CANARY}
+
+
+@pytest.mark.parametrize(
+    "name", ["home", "HOME2", "MY_HOME", "USERNAME", "HOST", "LC", "LANG_KEY", "USER_TOKEN", "TZ_"]
+)
+def test_a_variable_beside_the_table_is_a_secret(name: str) -> None:
+    environ = {name: CANARY, "HOME": CANARY, "USER": CANARY}
+    assert secrets_of(None, {"args": ["${%s}" % name]}, environ) == {CANARY}
+
+
+def test_the_table_gives_reasons() -> None:
+    assert all(len(reason.split()) > 2 for reason in OPEN_VARIABLES.values())
+    assert list(OPEN_VARIABLES) == sorted(OPEN_VARIABLES)
+
+
+@pytest.mark.parametrize(
+    ("value", "environ", "secret"),
+    [
+        ("x${INNER}y", {"INNER": CANARY}, CANARY),
+        ("x${not-a-name}", {"not-a-name": CANARY}, CANARY),
+        ("https://u:${INNER}@h.invalid", {"INNER": "short-1"}, "u:short-1"),
+        ("${HOME}", {"HOME": CANARY}, None),
+        ("$INNER", {"INNER": CANARY}, None),
+        ("${INNER}", {"OTHER": CANARY}, None),
+    ],
+)
+def test_the_adapter_resolves_a_childs_environment_once_more(
+    value: str, environ: dict[str, str], secret: str | None
+) -> None:
+    found = secrets_of({"command": "c", "env": {"ANY": value}}, None, environ)
+    assert found >= {secret} if secret else found == set()
+    assert secrets_of({"command": "c", "args": [f"--any={value}"]}, None, environ).isdisjoint(
+        {CANARY, "u:short-1"}
+    )
 
 
 def test_a_variable_that_holds_a_credential() -> None:
@@ -341,7 +434,7 @@ def test_no_place_loses_a_secret(secret: str, place: int) -> None:
         lambda: secrets_of({"url": f"https://h.invalid/?token={quoted}"}),
         lambda: secrets_of(environ={"https_proxy": f"http://u:{quoted}@h.invalid:1"}),
         lambda: secrets_of(None, {"args": ["x${V}y"]}, {"V": secret}),
-        lambda: secrets_of(None, {"headers": {"A": "${U:-" + secret + "}"}}),
+        lambda: secrets_of(None, {"headers": {"A-Key": "${U:-" + secret + "}"}}),
         lambda: secrets_of(tokens=[{"refresh_token": secret}]),
     ][place]()
     assert secret in found

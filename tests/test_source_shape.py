@@ -12,7 +12,7 @@ from releases import VERSIONS, released
 
 from deepagents_ro._dispatch import COMMANDS, run
 from deepagents_ro.patch import text
-from deepagents_ro.patch.versions import RELEASES
+from deepagents_ro.versions import RELEASES
 
 __all__ = ["released"]
 
@@ -38,6 +38,12 @@ def _deepagents_ro_dispatch() -> None:
         except KeyboardInterrupt:
             status, code = 130, "interrupted"
             message = "The MCP tool call was interrupted."
+        except ImportError:
+            if command == "audit-read-only":
+                message = (
+                    "deepagents-ro is not installed beside this DCode, or was built for "
+                    "another Python: install its wheel again."
+                )
         except BaseException:
             pass
         answer = (
@@ -47,6 +53,8 @@ def _deepagents_ro_dispatch() -> None:
         left = answer.encode()
         while left:
             left = left[os.write(1, left) :]
+    except OSError:
+        status = 1
     finally:
         os._exit(status)
 
@@ -59,7 +67,7 @@ del _deepagents_ro_dispatch
 HELP = """\
     # deepagents-ro: begin
     console.print("  call-read-only    Call one exact read-only MCP tool, without a model")
-    console.print("  audit-read-only   Say of every MCP tool whether it may be called so")
+    console.print("  audit-read-only   Say why an MCP tool can or cannot be called so")
     # deepagents-ro: end
 """
 ADDED = {"__init__.py": DISPATCH, "ui.py": HELP}
@@ -75,7 +83,7 @@ def pair(request: pytest.FixtureRequest, released: Callable[[str], Path]) -> tup
 
 def test_every_edited_file_is_held() -> None:
     for release in RELEASES.values():
-        assert release.edited.keys() == text.EDITS.keys() == ADDED.keys()
+        assert release.keys() == text.EDITS.keys() == ADDED.keys()
 
 
 def test_the_added_text_and_nothing_else(pair: tuple[str, str, str]) -> None:

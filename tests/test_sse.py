@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from budget import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepagents_ro._mcpro import sse_events
@@ -53,13 +54,13 @@ STREAMS = st.builds(
 
 
 @given(STREAMS, st.integers(0, 9))
-@settings(max_examples=4000, deadline=None, database=None)
+@examples(4000)
 def test_same_events_in_any_split(stream: bytes, chunk: int) -> None:
     assert sse_events(stream, chunk=chunk) == reference(stream)
 
 
 @given(st.binary(max_size=200), st.integers(1, 5))
-@settings(max_examples=1000, deadline=None, database=None)
+@examples(1000)
 def test_any_bytes(stream: bytes, chunk: int) -> None:
     assert sse_events(stream, chunk=chunk) == reference(stream)
 

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.metadata
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from servers.dcode import Dcode
-from servers.fastmcp_server import FastMCPServer
-from servers.raw_server import RawServer, answer, error_message, http
 
-from deepagents_ro import call, host, startup
-from deepagents_ro.command import Command
+from deepagents_ro import _mcpro, call, host, startup
+from deepagents_ro.command_line import Command
+from deepagents_ro.exchange import Exchanges, SessionClient
+from deepagents_ro.qualify.lab.raw_server import (
+    RawServer,
+    Request,
+    Wire,
+    answer,
+    error_message,
+    event,
+    http,
+)
+from deepagents_ro.qualify.lab.sdk_server import SDKServer
+from deepagents_ro.versions import BELOW, DISTRIBUTION, PACKAGE, QUALIFIED, RELEASES
 
 Make = Callable[..., RawServer]
 
 ROOT = Path(__file__).parent.parent
 BENCH = ROOT / "bench"
-LOCK = ROOT / "requirements" / "dcode-0.1.55.txt"
+LOCKS = ROOT / "requirements"
 TOOL = "worker-broker_worker_task_context"
 # The packages that one call with a header, over Streamable HTTP, is made with. `jsonschema` and
 # what it needs come on top when the tool has an output schema.
@@ -55,7 +70,7 @@ def python(code: str, *arguments: str) -> str:
 def imported(dcode: Dcode, sink: Path, tool: str) -> set[str]:
     """Every module that one successful call finds in a file and runs."""
     script = sink.with_suffix(".py")
-    script.write_text("from deepagents_ro.command import module_main\nmodule_main()\n")
+    script.write_text("import runpy\nrunpy.run_module('deepagents_ro', run_name='__main__')\n")
     command = [sys.executable, str(BENCH / "imports.py"), "--child", str(sink), str(script)]
     done = subprocess.run(
         [*command, tool, "--json"],
@@ -84,10 +99,10 @@ class TestBudget:
         assert third_party(modules) <= NEEDED
         back = {name for name in modules for gone in REPLACED if is_in(name, gone)}
         assert not back
-        assert len(modules) <= 520, "the plain stack runs more than 1,200 modules"
+        assert len(modules) <= 530, "the plain stack runs more than 1,200 modules"
 
     def test_an_output_schema_brings_its_validator(
-        self, dcode: Dcode, fastmcp: FastMCPServer, tmp_path: Path
+        self, dcode: Dcode, fastmcp: SDKServer, tmp_path: Path
     ) -> None:
         dcode.serve(**{"worker-broker": fastmcp.url()})
         modules = imported(dcode, tmp_path / "imports", TOOL)
@@ -103,6 +118,7 @@ class TestBudget:
         call.import_ahead(entry)
         assert len(imports) == count
 
+    @pytest.mark.thorough
     def test_the_switch_brings_everything_back(
         self, dcode: Dcode, raw: Make, tmp_path: Path
     ) -> None:
@@ -112,6 +128,7 @@ class TestBudget:
         for gone in ("langsmith", "mcp.server.fastmcp", "requests", "rich", "pydantic.v1"):
             assert gone in modules, "this test no longer sees what the others forbid"
 
+    @pytest.mark.thorough
     def test_plugins_of_pydantic_are_not_looked_for(self, tmp_path: Path) -> None:
         (tmp_path / "spy.py").touch()
         information = tmp_path / "spy-1.dist-info"
@@ -123,7 +140,7 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 from deepagents_ro import host
 host.prepare_package()
-host.load_environment()
+host.load_environment(trust_project=False)
 if sys.argv[2] == "with":
     del os.environ["PYDANTIC_DISABLE_PLUGINS"]
 import mcp.types
@@ -154,6 +171,8 @@ WITH_ARGUMENTS = (
     '"run_manager":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/a"}]}},"$defs":{"a":{"type":"array"}},'
     '"required":["config"]}}'
 )
+# Each costs a run on the whole stack: `make test` does one of a kind.
+THOROUGH = pytest.mark.thorough
 RESULTS = {
     "text": f'{{"content":[{TEXT}]}}',
     "structured": f'{{"content":[{TEXT}],"structuredContent":{{"n":1.10,"m":[1E400]}}}}',
@@ -170,6 +189,31 @@ RESULTS = {
     "no content": "{}",
     "meta": '{"_meta":{"a":1},"content":[{"type":"text","text":"t","_meta":{}}]}',
 }
+
+
+def in_a_stream(
+    handler: Callable[[Request, Wire], bytes] | None,
+) -> Callable[[Request, Wire], None]:
+    """What the handler (None: the server by itself) says, as an event stream; b"" is no event.
+
+    A log message, progress and a ping of the server stand in front.
+    """
+    ahead = (
+        '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"d"}}',
+        '{"jsonrpc":"2.0","method":"notifications/progress",'
+        '"params":{"progressToken":1,"progress":0.5}}',
+        '{"jsonrpc":"2.0","id":"p","method":"ping"}',
+    )
+
+    def stream(request: Request, wire: Wire) -> None:
+        reply = (handler or wire.server.default)(request, wire)
+        wire.chunked_head()
+        for message in (*ahead, reply.partition(b"\r\n\r\n")[2]):
+            if message:
+                wire.chunk(event(message))
+        wire.end()
+
+    return stream
 
 
 class TestSameEnvelopes:
@@ -194,7 +238,13 @@ class TestSameEnvelopes:
 
         return compare
 
-    @pytest.mark.parametrize("kind", RESULTS)
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            pytest.param(kind, marks=[] if kind in ("structured", "audio") else THOROUGH)
+            for kind in RESULTS
+        ],
+    )
     def test_results(self, same: Callable[..., str], kind: str) -> None:
         code = same(**{"tools/call": answer(RESULTS[kind])})
         assert code == {
@@ -204,41 +254,81 @@ class TestSameEnvelopes:
             "no content": "malformed_result",
         }.get(kind, "ok")
 
-    @pytest.mark.parametrize("tool", [WITH_SCHEMA, WITH_REFERENCE])
-    @pytest.mark.parametrize(("value", "code"), [("1", "ok"), ('"1"', "malformed_result")])
+    @pytest.mark.parametrize(
+        "tool",
+        [pytest.param(WITH_SCHEMA, marks=THOROUGH), WITH_REFERENCE],
+        ids=["own", "reference"],
+    )
+    @pytest.mark.parametrize(
+        ("value", "code"),
+        [pytest.param("1", "ok", marks=THOROUGH), ('"1"', "malformed_result")],
+    )
     def test_output_schemas(
         self, same: Callable[..., str], tool: str, value: str, code: str
     ) -> None:
         result = f'{{"content":[],"structuredContent":{{"n":{value}}}}}'
         assert same(tool, **{"tools/call": answer(result)}) == code
 
+    @pytest.mark.parametrize(
+        ("tool", "result", "code"),
+        [
+            (None, RESULTS["structured"], "ok"),
+            pytest.param(WITH_SCHEMA, RESULTS["tool error"], "tool_failed", marks=THOROUGH),
+            pytest.param(None, RESULTS["audio"], "runtime_failure", marks=THOROUGH),
+            pytest.param(None, RESULTS["unknown block"], "malformed_result", marks=THOROUGH),
+        ],
+        ids=["structured", "tool error", "audio", "unknown block"],
+    )
+    def test_event_streams(
+        self, same: Callable[..., str], tool: str | None, result: str, code: str
+    ) -> None:
+        listed = answer(f'{{"tools":[{tool or f"{{{LOOK}}}"}]}}')
+        handlers = {
+            "initialize": in_a_stream(None),
+            "tools/list": in_a_stream(listed),
+            "tools/call": in_a_stream(answer(result)),
+        }
+        assert same(**handlers) == code
+
+    @THOROUGH
+    def test_an_event_stream_that_ends_early(self, same: Callable[..., str]) -> None:
+        assert same(**{"tools/call": in_a_stream(lambda _request, _wire: b"")}) == "runtime_failure"
+
     def test_input_schemas(self, same: Callable[..., str]) -> None:
         assert same(WITH_ARGUMENTS) == "ok"
 
+    @THOROUGH
     def test_a_tool_that_is_not_read_only(self, same: Callable[..., str]) -> None:
         tool = '{"name":"look","inputSchema":{"type":"object"}}'
         assert same(tool) == "tool_not_read_only"
 
+    @THOROUGH
     def test_a_tool_that_is_not_there(self, same: Callable[..., str]) -> None:
         assert same("") == "tool_not_found"
 
+    @THOROUGH
     def test_a_tool_that_the_model_refuses(self, same: Callable[..., str]) -> None:
         assert same('{"name":"look","inputSchema":[]}') == "tool_not_found"
 
+    @THOROUGH
     def test_an_error_answer(self, same: Callable[..., str]) -> None:
         call_handler = lambda request, wire: http(200, error_message(request))  # noqa: E731
         assert same(**{"tools/call": call_handler}) == "tool_failed"
 
+    @THOROUGH
     def test_a_failed_request(self, same: Callable[..., str]) -> None:
         assert same(**{"tools/call": http(500)}) == "runtime_failure"
 
+    @THOROUGH
     def test_a_login_that_is_needed(self, same: Callable[..., str]) -> None:
         assert same(initialize=http(401)) == "tool_not_found"
 
+    @THOROUGH
     def test_a_server_that_cannot_be_reached(self, same: Callable[..., str]) -> None:
         entry = {"type": "http", "url": "http://127.0.0.1:1/mcp"}
         assert same(options=entry) == "tool_not_found"
 
+    @pytest.mark.thorough
     def test_a_server_on_standard_streams(self, same: Callable[..., str]) -> None:
         assert same(options=stdio(STDIO_SERVER)) == "ok"
         assert same(options=stdio("pass")) == "tool_not_found"
@@ -270,17 +360,128 @@ for line in sys.stdin:
 """
 
 
+ROWS = [(release, stack) for release in RELEASES for stack in range(len(QUALIFIED))]
+# One result with a block of every kind that is converted, and an output schema to check it with.
+EVERYTHING = (
+    f'{{"content":[{TEXT},{{"type":"image","data":"AAAA","mimeType":"image/png"}},'
+    '{"type":"resource_link","uri":"https://example.invalid/a","name":"a"},'
+    '{"type":"resource","resource":{"uri":"a:b","text":"x"}}],"structuredContent":{"n":1}}'
+)
+
+
+@pytest.fixture(scope="session")
+def overlay(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], list[Path]]:
+    """Directories with what of a row is not installed here, each of one distribution."""
+    ready: dict[tuple[str, str], Path] = {}
+
+    def get(row: dict[str, str]) -> list[Path]:
+        missing = [
+            (name, version)
+            for name, version in row.items()
+            if importlib.metadata.version(name) != version
+        ]
+        for name, version in missing:
+            if (name, version) in ready:
+                continue
+            ready[name, version] = tmp_path_factory.mktemp(name)
+            pip = [sys.executable, "-I", "-m", "pip", "--disable-pip-version-check", "install"]
+            pip += ["--quiet", "--no-deps", "--no-compile", "--target", str(ready[name, version])]
+            subprocess.run([*pip, f"{name}=={version}"], check=True)
+        return [ready[each] for each in missing]
+
+    return get
+
+
+@pytest.fixture
+def row(
+    request: pytest.FixtureRequest,
+    overlay: Callable[[dict[str, str]], list[Path]],
+    tmp_path: Path,
+) -> Path:
+    """The interpreter of an environment of one row; what the rows share is this environment's."""
+    release, stack = request.param
+    directory = tmp_path / "row"
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(directory)
+    (site,) = directory.glob("lib/*/site-packages")
+    places = overlay({DISTRIBUTION: release, **QUALIFIED[stack]})
+    places += [Path(sysconfig.get_path("purelib")), Path(host.__file__).parent.parent]
+    (site / "rest.pth").write_text("".join(f"{place}\n" for place in dict.fromkeys(places)))
+    return directory / "bin" / "python3"
+
+
+@pytest.mark.thorough
+class TestRows:
+    """Every release on every qualified stack: the shortcuts hold, and change nothing."""
+
+    @pytest.mark.parametrize("row", ROWS, indirect=True, ids=str)
+    def test_the_same_envelopes(self, row: Path, dcode: Dcode, raw: Make) -> None:
+        script = """
+import sys
+from deepagents_ro import startup
+from deepagents_ro.command import main
+assert startup.verified()
+main(sys.argv[1:])
+"""
+        server = raw(
+            handlers={
+                "tools/list": answer(f'{{"tools":[{WITH_SCHEMA}]}}'),
+                "tools/call": answer(EVERYTHING),
+            }
+        )
+        dcode.serve(raw=server)
+        fast, plain = (
+            subprocess.run(
+                [str(row), "-I", "-c", script, "raw_look", "--json"],
+                input=b"{}",
+                capture_output=True,
+                env={**dcode.env, **({startup.PLAIN_VARIABLE: "1"} if slow else {})},
+                cwd=dcode.project,
+                check=False,
+            )
+            for slow in (False, True)
+        )
+        assert b'"ok":true' in fast.stdout, fast.stdout + fast.stderr
+        assert (fast.stdout, fast.returncode) == (plain.stdout, plain.returncode)
+        # what ran ahead was what this SDK says: nothing was asked twice
+        assert server.labels()[0] == "initialize"
+        assert (server.count("initialize"), server.count("tools/list")) == (4, 2)
+
+
+@pytest.mark.parametrize("has_its_own", [True, False])
+async def test_a_redirect_with_an_sdk_of_either_stack(
+    monkeypatch: pytest.MonkeyPatch, has_its_own: bool
+) -> None:
+    """The older SDK leaves redirects to its client; the call then refuses them, and is answered."""
+    from mcp.shared import _httpx_utils
+
+    if not has_its_own:
+        monkeypatch.delattr(_httpx_utils, "next_request_within_origin")
+    exchanges = Exchanges(_mcpro.Worker("a_b"), asyncio.get_running_loop())
+    moved = httpx.MockTransport(lambda _request: httpx.Response(307, headers={"location": "/b"}))
+    async with SessionClient(exchanges, "a", transport=moved) as client:
+        answer = await client.post("https://192.0.2.1/a", content=b'{"jsonrpc":"2.0","id":7}')
+    if has_its_own:
+        assert (answer.status_code, answer.headers["location"]) == (307, "/b")
+        return
+    assert answer.status_code == 200
+    assert answer.json()["id"] == 7
+    assert "error" in answer.json()
+
+
 class TestStepsAside:
-    def test_the_pinned_versions_are_the_verified_ones(self) -> None:
+    @pytest.mark.parametrize("release", RELEASES)
+    def test_the_locks_are_of_the_table(self, release: str) -> None:
         pinned = {}
-        for line in LOCK.read_text().splitlines():
+        for line in (LOCKS / f"dcode-{release}.txt").read_text().splitlines():
             name, mark, version = line.removesuffix(" \\").partition("==")
             if mark:
-                pinned[name.replace("-", "_")] = version.partition(" ")[0]
-        assert {name: pinned[name] for name in startup.VERIFIED} == startup.VERIFIED
+                pinned[name] = version.partition(" ")[0]
+        wanted = {DISTRIBUTION: release, **QUALIFIED[0], **BELOW}
+        assert {name: pinned[name] for name in wanted} == wanted
 
     def test_for_any_other_version_of_any_package(self, tmp_path: Path) -> None:
-        for package in startup.VERIFIED:
+        packages = [name.replace("-", "_") for name in (PACKAGE, *QUALIFIED[0], *BELOW)]
+        for package in packages:
             place = tmp_path / package
             (place / package).mkdir(parents=True)
             (place / package / "__init__.py").touch()
@@ -289,31 +490,41 @@ class TestStepsAside:
 import importlib, os, sys
 from deepagents_ro import startup
 before = list(sys.meta_path)
-for package in startup.VERIFIED:
+for package in sys.argv[2:]:
     sys.path.insert(0, os.path.join(sys.argv[1], package))
     importlib.invalidate_caches()
-    print(package, startup.install())
+    print(package, startup.install(startup.verified()))
     assert sys.meta_path == before
     del sys.path[0]
 importlib.invalidate_caches()
-print("itself", startup.install())
+print("itself", startup.install(startup.verified()))
 assert len(sys.meta_path) == len(before) + 1
-assert startup.install() and len(sys.meta_path) == len(before) + 1
+assert startup.install(startup.verified()) and len(sys.meta_path) == len(before) + 1
 """
-        lines = python(code, str(tmp_path)).splitlines()
-        assert lines == [*(f"{package} False" for package in startup.VERIFIED), "itself True"]
+        lines = python(code, str(tmp_path), *packages).splitlines()
+        assert lines == [*(f"{package} False" for package in packages), "itself True"]
+
+    @pytest.mark.parametrize("release", [*RELEASES, "0.1.99"])
+    @pytest.mark.parametrize("row", [*QUALIFIED, {**QUALIFIED[0], "mcp": QUALIFIED[1]["mcp"]}])
+    def test_the_rows_and_no_mixture(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, row: dict[str, str]
+    ) -> None:
+        for name, version in {PACKAGE: release, **row, **BELOW}.items():
+            (tmp_path / f"{name.replace('-', '_')}-{version}.dist-info").mkdir()
+        monkeypatch.setattr(startup, "place_of", lambda _package: str(tmp_path))
+        assert (startup.verified() is not None) is (release in RELEASES and row in QUALIFIED)
 
     def test_when_a_package_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(startup.VERIFIED, "no_such_package_here", "1")
+        monkeypatch.setitem(startup.BELOW, "no_such_package_here", "1")
         before = list(sys.meta_path)
-        assert startup.install() is False
+        assert startup.install(startup.verified()) is False
         assert sys.meta_path == before
 
     def test_for_what_is_loaded_already(self) -> None:
         code = """
 import requests
 from deepagents_ro import startup
-assert startup.install()
+assert startup.install(startup.verified())
 import requests.adapters, tenacity
 print(requests.Session().headers["User-Agent"], type(tenacity).__name__)
 """
@@ -352,7 +563,7 @@ class TestStandIns:
         code = """
 import sys
 from deepagents_ro import startup
-assert startup.install() and startup.used() == []
+assert startup.install(startup.verified()) and startup.used() == []
 try:
     exec(sys.argv[1], {"__name__": "x"})
 except startup.StandInUsed as error:
@@ -365,7 +576,7 @@ except startup.StandInUsed as error:
         code = """
 import inspect, typing
 from deepagents_ro import startup
-startup.install()
+startup.install(startup.verified())
 import langsmith, requests, pydantic.v1
 assert not hasattr(requests, "__wrapped__") and inspect.ismodule(requests)
 assert not isinstance(5, requests.Response) and not issubclass(int, pydantic.v1.BaseModel)
@@ -389,11 +600,12 @@ assert startup.used() == []
 import os, sys
 from deepagents_ro import startup
 if sys.argv[1] == "stand-in":
-    assert startup.install()
+    assert startup.install(startup.verified())
 from langsmith import utils, run_helpers, get_tracing_context
 run_helpers._set_tracing_context(None)
 print(type(utils).__name__ == "StandIn", file=sys.stderr)
 print(get_tracing_context(), utils.tracing_is_enabled(), list(get_tracing_context()))
+print(utils.get_tracer_project())
 """
         assert python(code, "stand-in") == python(code, "real")
 
@@ -403,13 +615,13 @@ print(get_tracing_context(), utils.tracing_is_enabled(), list(get_tracing_contex
         used: list[str] = []
         monkeypatch.setattr(startup, "_used", used)
 
-        def attempt(*_args: object, **_kwargs: object) -> bytes:
+        def success_of(*_args: object, **_kwargs: object) -> bytes:
             try:
                 startup.refuse("a.b")
             except startup.StandInUsed:
                 return b"{}"  # a library that swallows the exception
 
-        monkeypatch.setattr(call, "attempt", attempt)
+        monkeypatch.setattr(call, "success_of", success_of)
         code, document = call.run(Command("a_b"), b"{}", None, managed=False)  # type: ignore[arg-type]
         assert used == ["a.b"]
         assert code == 1

@@ -18,6 +18,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hardening import missing
 
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements" / "dcode-0.1.55.txt"
@@ -28,14 +29,13 @@ SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-x86-6
 INSTALL_SECONDS = 420
 QUALIFY_SECONDS = 240
 
+pytestmark = pytest.mark.needs("wheel")
+
 
 @pytest.fixture(scope="module")
 def wheel() -> Path:
     """The built amd64 wheel."""
-    named = os.environ.get(WHEEL_VARIABLE)
-    if named is None:
-        pytest.skip("`make wheel-test` builds the wheel and runs this")
-    path = Path(named)
+    path = Path(os.environ[WHEEL_VARIABLE])
     assert path.is_file(), f"{WHEEL_VARIABLE} names no file"
     return path
 
@@ -113,6 +113,12 @@ def test_the_libraries_are_inside(content: dict[str, bytes], tmp_path: Path) -> 
     assert symbols.split()[2:] == ["PyInit__mcpro"]
     for place in (str(ROOT), str(Path.home())):
         assert place.encode() not in extension.read_bytes()
+
+
+def test_it_is_compiled_with_protection(content: dict[str, bytes], tmp_path: Path) -> None:
+    extension = tmp_path / "_mcpro.abi3.so"
+    extension.write_bytes(of(content, "_mcpro.abi3.so"))
+    assert missing(extension) == []
 
 
 def test_licences_and_sbom(content: dict[str, bytes], wheel: Path) -> None:

@@ -36,7 +36,7 @@ class Wire:
             body = await self.reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError):
             return b""
-        self._server.requests.append(head + body)
+        self._server.note(head + body)
         return head + body
 
     async def send(self, data: bytes) -> None:
@@ -88,6 +88,7 @@ class WireServer:
         self._tls = tls
         self._host = host
         self._tasks: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
 
     async def __aenter__(self) -> WireServer:
         self._server = await asyncio.start_server(
@@ -109,6 +110,20 @@ class WireServer:
         for wire in self.wires:
             wire.writer.transport.abort()
 
+    def note(self, request: bytes) -> None:
+        self.requests.append(request)
+        self._tell()
+
+    async def arrived(self, *, requests: int = 0, connections: int = 0) -> None:
+        """Until so many requests and so many connections have come; fails after ten seconds."""
+        async with asyncio.timeout(10):
+            while len(self.requests) < requests or len(self.wires) < connections:
+                await self._news.wait()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
     def url(self, path: str = "/", host: str | None = None) -> str:
         scheme = "http" if self._tls is None else "https"
         name = host or ("localhost" if self._tls else self._host)
@@ -117,6 +132,7 @@ class WireServer:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         wire = Wire(self, reader, writer)
         self.wires.append(wire)
+        self._tell()
         task = asyncio.ensure_future(self._handler(wire))
         self._tasks.add(task)
         with contextlib.suppress(asyncio.CancelledError, ConnectionError, ssl.SSLError):

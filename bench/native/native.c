@@ -18,8 +18,8 @@
 #include "core/json.h"
 #include "core/limits.h"
 #include "core/redact.h"
-#include "core/result.h"
-#include "core/toollist.h"
+#include "mcp/result.h"
+#include "mcp/toollist.h"
 
 #define MAX_BYTES (64u * 1024u * 1024u)
 

@@ -13,7 +13,10 @@ ro_base64_is_digit(char c)
 char
 ro_base64_standard(char c)
 {
-    return c == '-' ? '+' : c == '_' ? '/' : c;
+    if (c == '-') {
+        return '+';
+    }
+    return (char)(c == '_' ? '/' : c);
 }
 
 ro_base64_core
@@ -25,6 +28,8 @@ ro_base64_core_of(ro_slice bytes, unsigned shift, char *out)
     size_t before = shift == 0 ? 0 : shift == 1 ? 4 : 2;
     size_t bit;
 
+    /* Only digits whose six bits all come from the bytes: the others depend
+     * on what stands around them. */
     for (bit = before; bit + 6 <= bits; bit += 6) {
         size_t at = bit / 8;
         unsigned pair = (unsigned)(unsigned char)bytes.ptr[at] << 8;

@@ -1,4 +1,5 @@
-/* The base64 alphabet, and what base64 leaves of a run of bytes. */
+/* The base64 alphabet, and the digits by which a run of bytes is found in
+ * base64. */
 #ifndef RO_CORE_BASE64_H
 #define RO_CORE_BASE64_H
 
@@ -10,8 +11,8 @@ bool ro_base64_is_digit(char c);
  * and '/', everything else stays. */
 char ro_base64_standard(char c);
 
-/* How bytes look inside the base64 form of something longer that holds them
- * `shift` bytes (0, 1 or 2, modulo 3) behind its start. */
+/* The base64 form of some bytes inside that of something longer, which holds
+ * them `shift` bytes (0, 1 or 2, modulo 3) behind its start. */
 typedef struct ro_base64_core {
     size_t len;    /* digits that the bytes alone decide */
     bool lead;     /* the digit before those carries bits of the bytes */

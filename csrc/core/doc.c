@@ -46,51 +46,6 @@ ro_doc_lookup(ro_slice object, const char *const *names, size_t count,
     return code;
 }
 
-/* cJSON wants a NUL behind what it copies. */
-static bool
-add_raw(cJSON *object, const char *name, ro_slice value)
-{
-    char *text = ro_memdup(value.ptr, value.len);
-    if (text == NULL) {
-        return false;
-    }
-    cJSON *added = cJSON_AddRawToObject(object, name, text);
-    ro_free(text);
-    return added != NULL;
-}
-
-static ro_doc_code
-print(const cJSON *object, ro_buf *out)
-{
-    char *text = cJSON_PrintUnformatted(object);
-    if (text == NULL) {
-        return RO_DOC_NO_MEMORY;
-    }
-    ro_buf_code code = ro_buf_append_slice(out, ro_slice_str(text));
-    cJSON_free(text);
-    if (code == RO_BUF_OK) {
-        return RO_DOC_OK;
-    }
-    return code == RO_BUF_TOO_LARGE ? RO_DOC_TOO_LARGE : RO_DOC_NO_MEMORY;
-}
-
-ro_doc_code
-ro_doc_write_object(const ro_doc_member *members, size_t count, ro_buf *out)
-{
-    cJSON *object = cJSON_CreateObject();
-    ro_doc_code code = object == NULL ? RO_DOC_NO_MEMORY : RO_DOC_OK;
-    for (size_t i = 0; code == RO_DOC_OK && i < count; i++) {
-        if (!add_raw(object, members[i].name, members[i].value)) {
-            code = RO_DOC_NO_MEMORY;
-        }
-    }
-    if (code == RO_DOC_OK) {
-        code = print(object, out);
-    }
-    cJSON_Delete(object);
-    return code;
-}
-
 #ifdef RO_TEST_ALLOC
 void
 ro_doc_use_alloc(void)

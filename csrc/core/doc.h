@@ -1,20 +1,17 @@
 /* The one file that calls cJSON.
  *
- * It reads only documents that the scanner has passed and prints only parts
- * that are already JSON. Thread safe: cJSON's parser writes a global of the
- * library, so parsing holds doc.c's lock, which nothing else takes and
- * under which nothing is called but cJSON; building takes no lock.
+ * It reads only documents that the scanner has passed. Thread safe: cJSON's
+ * parser writes a global of the library, so parsing holds doc.c's lock, which
+ * nothing else takes and under which nothing is called but cJSON.
  */
 #ifndef RO_CORE_DOC_H
 #define RO_CORE_DOC_H
 
-#include "core/buf.h"
 #include "core/slice.h"
 
 typedef enum ro_doc_code {
     RO_DOC_OK = 0,
     RO_DOC_REFUSED, /* cJSON does not see an object */
-    RO_DOC_TOO_LARGE,
     RO_DOC_NO_MEMORY,
 } ro_doc_code;
 
@@ -31,18 +28,6 @@ typedef enum ro_doc_value {
  * refuses; of such an object there is nothing to refuse but memory. */
 ro_doc_code ro_doc_lookup(ro_slice object, const char *const *names,
                           size_t count, ro_doc_value *values);
-
-/* One member of an object that is to be built. value is valid JSON without
- * NUL bytes, printed as it is. */
-typedef struct ro_doc_member {
-    const char *name; /* needs no escape */
-    ro_slice value;
-} ro_doc_member;
-
-/* Append {"name":value,...} in the order given, no white space. Nothing is
- * appended unless RO_DOC_OK. */
-ro_doc_code ro_doc_write_object(const ro_doc_member *members, size_t count,
-                                ro_buf *out);
 
 #ifdef RO_TEST_ALLOC
 /* cJSON's memory through core/alloc.h; once, before any other call. */

@@ -1,8 +1,8 @@
 #include "core/envelope.h"
 
-#include "core/doc.h"
-#include "core/json.h"
+#include "core/json_write.h"
 #include "core/limits.h"
+#include "core/table.h"
 
 typedef struct row {
     const char *name;
@@ -10,61 +10,20 @@ typedef struct row {
     int exit_code;
 } row;
 
-static const row rows[RO_CODES] = {
-    [RO_CODE_OK] = {"ok", "", 0},
-    [RO_CODE_INVALID_COMMAND]
-    = {"invalid_command", "Use: dcode tools call-read-only TOOL --json", 2},
-    [RO_CODE_INVALID_TOOL_NAME]
-    = {"invalid_tool_name", "The MCP tool name is invalid.", 2},
-    [RO_CODE_INTERRUPTED]
-    = {"interrupted", "The MCP tool call was interrupted.", 130},
-    [RO_CODE_TIMEOUT]
-    = {"timeout", "The managed MCP tool call exceeded its time limit.", 1},
-    [RO_CODE_INPUT_REQUIRED]
-    = {"input_required", "A JSON object is required on standard input.", 1},
-    [RO_CODE_INPUT_TOO_LARGE]
-    = {"input_too_large", "The JSON input exceeds the managed size limit.", 1},
-    [RO_CODE_INVALID_INPUT]
-    = {"invalid_input", "Standard input must be one JSON object.", 1},
-    [RO_CODE_RUNTIME_FAILURE]
-    = {"runtime_failure", "The managed MCP tool call failed.", 1},
-    [RO_CODE_NOT_MCP_TOOL]
-    = {"not_mcp_tool", "The selected tool is not an MCP tool.", 1},
-    [RO_CODE_TOOL_NOT_FOUND]
-    = {"tool_not_found", "The exact MCP tool is unavailable.", 1},
-    [RO_CODE_AMBIGUOUS_TOOL]
-    = {"ambiguous_tool", "The exact MCP tool name is ambiguous.", 1},
-    [RO_CODE_TOOL_NOT_READ_ONLY]
-    = {"tool_not_read_only",
-       "The selected MCP tool is not coherently read-only.", 1},
-    [RO_CODE_RESULT_TOO_LARGE]
-    = {"result_too_large",
-       "The MCP tool result exceeds the managed size limit.", 1},
-    [RO_CODE_MALFORMED_RESULT]
-    = {"malformed_result", "The MCP tool returned an unsupported result.", 1},
-    [RO_CODE_TOOL_FAILED]
-    = {"tool_failed", "The MCP tool reported a failure.", 1},
-};
+#define X(id, name, exit_code, message) {name, message, exit_code},
+static const row rows[RO_CODES] = {RO_ENVELOPE_CODES(X)};
+#undef X
 
 static const row *
 row_of(ro_code code)
 {
-    if ((unsigned)code >= RO_CODES) {
-        return &rows[RO_CODE_RUNTIME_FAILURE];
-    }
-    return &rows[code];
+    return &rows[ro_row((unsigned)code, RO_CODES, RO_CODE_RUNTIME_FAILURE)];
 }
 
 const char *
 ro_code_name(ro_code code)
 {
     return row_of(code)->name;
-}
-
-const char *
-ro_code_message(ro_code code)
-{
-    return row_of(code)->message;
 }
 
 int
@@ -85,100 +44,56 @@ ro_code_of_name(ro_slice name, ro_code *code)
     return false;
 }
 
-static ro_envelope_code
-of_doc(ro_doc_code code)
+static void
+open_data(ro_writer *to, const char *ok, const char *status)
 {
-    if (code == RO_DOC_OK) {
-        return RO_ENVELOPE_BUILT;
-    }
-    return code == RO_DOC_TOO_LARGE ? RO_ENVELOPE_TOO_LARGE
-                                    : RO_ENVELOPE_NO_MEMORY;
+    ro_write_open(to, '{');
+    ro_write_member(to, "schema_version", ro_slice_str("1"));
+    ro_write_member_text(to, "command", "tools call-read-only");
+    ro_write_key(to, "data");
+    ro_write_open(to, '{');
+    ro_write_member(to, "ok", ro_slice_str(ok));
+    ro_write_member_text(to, "status", status);
 }
 
-static ro_envelope_code
-of_buf(ro_buf_code code)
+static ro_buf_code
+close_data(ro_writer *to, size_t max)
 {
-    if (code == RO_BUF_OK) {
-        return RO_ENVELOPE_BUILT;
+    ro_write_close(to, '}');
+    ro_write_close(to, '}');
+    if (to->code == RO_BUF_OK && to->out->len - to->start > max) {
+        to->code = RO_BUF_TOO_LARGE;
     }
-    return code == RO_BUF_TOO_LARGE ? RO_ENVELOPE_TOO_LARGE
-                                    : RO_ENVELOPE_NO_MEMORY;
+    return ro_write_done(to);
 }
 
-/* The whole document around the members of data. */
-static ro_envelope_code
-build(const ro_doc_member *members, size_t count, ro_buf *out, size_t max)
-{
-    ro_buf data;
-    ro_buf text;
-    ro_buf_init(&data, max);
-    ro_buf_init(&text, max);
-    ro_envelope_code code = of_doc(ro_doc_write_object(members, count, &data));
-    if (code == RO_ENVELOPE_BUILT) {
-        const ro_doc_member top[] = {
-            {"schema_version", ro_slice_str("1")},
-            {"command", ro_slice_str("\"tools call-read-only\"")},
-            {"data", ro_buf_slice(&data)},
-        };
-        code = of_doc(ro_doc_write_object(top, 3, &text));
-    }
-    if (code == RO_ENVELOPE_BUILT) {
-        code = of_buf(ro_buf_append_slice(out, ro_buf_slice(&text)));
-    }
-    ro_buf_free(&data);
-    ro_buf_free(&text);
-    return code;
-}
-
-ro_envelope_code
+ro_buf_code
 ro_envelope_error(ro_code code, ro_buf *out)
 {
     const row *of
         = code == RO_CODE_OK ? row_of(RO_CODE_RUNTIME_FAILURE) : row_of(code);
-    ro_buf name;
-    ro_buf message;
-    ro_buf_init(&name, RO_MAX_STDOUT);
-    ro_buf_init(&message, RO_MAX_STDOUT);
-    ro_envelope_code done
-        = of_buf(ro_json_write_string(&name, ro_slice_str(of->name)));
-    if (done == RO_ENVELOPE_BUILT) {
-        done = of_buf(
-            ro_json_write_string(&message, ro_slice_str(of->message)));
-    }
-    if (done == RO_ENVELOPE_BUILT) {
-        const ro_doc_member members[] = {
-            {"ok", ro_slice_str("false")},
-            {"status", ro_slice_str("\"error\"")},
-            {"code", ro_buf_slice(&name)},
-            {"message", ro_buf_slice(&message)},
-        };
-        done = build(members, 4, out, RO_MAX_STDOUT);
-    }
-    ro_buf_free(&name);
-    ro_buf_free(&message);
-    return done;
+    ro_writer to = ro_writer_of(out);
+    open_data(&to, "false", "error");
+    ro_write_member_text(&to, "code", of->name);
+    ro_write_member_text(&to, "message", of->message);
+    return close_data(&to, RO_MAX_STDOUT);
 }
 
-ro_envelope_code
+ro_buf_code
 ro_envelope_ok(ro_slice tool, ro_slice content, ro_slice structured,
                ro_buf *out, size_t max)
 {
     if (content.len > max || structured.len > max - content.len) {
-        return RO_ENVELOPE_TOO_LARGE;
+        return RO_BUF_TOO_LARGE;
     }
-    ro_buf name;
-    ro_buf_init(&name, max);
-    ro_envelope_code code = of_buf(ro_json_write_string(&name, tool));
-    if (code == RO_ENVELOPE_BUILT) {
-        const ro_doc_member members[] = {
-            {"ok", ro_slice_str("true")},
-            {"status", ro_slice_str("\"ok\"")},
-            {"tool", ro_buf_slice(&name)},
-            {"content", content},
-            {"structured_content", structured},
-        };
-        code = build(members, structured.len > 0 ? 5 : 4, out, max);
+    ro_writer to = ro_writer_of(out);
+    open_data(&to, "true", "ok");
+    ro_write_key(&to, "tool");
+    ro_write_string(&to, tool);
+    ro_write_key(&to, "content");
+    ro_write_ascii(&to, content);
+    if (structured.len > 0) {
+        ro_write_member(&to, "structured_content", structured);
     }
-    ro_buf_free(&name);
-    return code;
+    return close_data(&to, max);
 }

@@ -3,6 +3,7 @@
 #include "core/doc.h"
 #include "core/json.h"
 #include "core/json_text.h"
+#include "core/table.h"
 
 enum {
     READ_ONLY,
@@ -26,33 +27,38 @@ static const ro_hints_code not_boolean[N_HINTS] = {
     [OPEN_WORLD] = RO_HINTS_OPEN_WORLD_NOT_BOOLEAN,
 };
 
-static const char *const reasons[RO_HINTS_CODES] = {
-    [RO_HINTS_READ_ONLY] = "read_only",
-    [RO_HINTS_MALFORMED] = "malformed",
-    [RO_HINTS_TOO_DEEP] = "too_deep",
-    [RO_HINTS_ENTRY_NOT_OBJECT] = "entry_not_object",
-    [RO_HINTS_ANNOTATIONS_DUPLICATED] = "annotations_duplicated",
-    [RO_HINTS_DUPLICATE_KEY] = "duplicate_key",
-    [RO_HINTS_ANNOTATIONS_MISSING] = "annotations_missing",
-    [RO_HINTS_ANNOTATIONS_NOT_OBJECT] = "annotations_not_object",
-    [RO_HINTS_READ_ONLY_MISSING] = "read_only_missing",
-    [RO_HINTS_READ_ONLY_NOT_BOOLEAN] = "read_only_not_boolean",
-    [RO_HINTS_DESTRUCTIVE_NOT_BOOLEAN] = "destructive_not_boolean",
-    [RO_HINTS_IDEMPOTENT_NOT_BOOLEAN] = "idempotent_not_boolean",
-    [RO_HINTS_OPEN_WORLD_NOT_BOOLEAN] = "open_world_not_boolean",
-    [RO_HINTS_READ_ONLY_NOT_TRUE] = "read_only_not_true",
-    [RO_HINTS_DESTRUCTIVE] = "destructive",
-    [RO_HINTS_DISAGREEMENT] = "disagreement",
-    [RO_HINTS_NO_MEMORY] = "no_memory",
+static const struct {
+    const char *word;
+    const char *text;
+    const char *remedy;
+} rows[RO_HINTS_CODES] = {
+#define X(id, word, text, remedy) {word, text, remedy},
+    RO_HINTS(X)
+#undef X
 };
+
+static size_t
+index_of(ro_hints_code code)
+{
+    return ro_row((unsigned)code, RO_HINTS_CODES, RO_HINTS_MALFORMED);
+}
 
 const char *
 ro_hints_reason(ro_hints_code code)
 {
-    if ((unsigned)code >= RO_HINTS_CODES) {
-        return reasons[RO_HINTS_MALFORMED];
-    }
-    return reasons[code];
+    return rows[index_of(code)].word;
+}
+
+const char *
+ro_hints_text(ro_hints_code code)
+{
+    return rows[index_of(code)].text;
+}
+
+const char *
+ro_hints_remedy(ro_hints_code code)
+{
+    return rows[index_of(code)].remedy;
 }
 
 /* The entry's form, and its annotations. Grammar comes first, so that
@@ -109,6 +115,7 @@ read_hints(ro_slice annotations, ro_doc_value *hints)
     }
 }
 
+/* In the order of the table: an odd value is named before a false one. */
 static ro_hints_code
 judge_hints(const ro_doc_value *hints)
 {
@@ -129,7 +136,14 @@ judge_hints(const ro_doc_value *hints)
     return RO_HINTS_READ_ONLY;
 }
 
-/* ---- the second reader ---- */
+/* ---- the second reader ----
+ *
+ * A fault of the scanner must not open the gate on its own. So cJSON, which
+ * shares no code with it, reads the hints once more, and the two have to see
+ * the same. cJSON is not trusted with the server's bytes: it gets flat
+ * objects that are made of the keys that may be hints, as they were sent, and
+ * of literals.
+ */
 
 /* Members that cJSON reads at a time: a tree of all of them would cost many
  * times the bytes of an entry made of small members. */
@@ -161,6 +175,8 @@ may_be_hint(ro_slice raw)
     return raw.len <= MAX_RAW_KEY && !holds_nul(raw);
 }
 
+/* Any value but a Boolean goes as null: cJSON then cannot meet depth, numbers
+ * or strings, and it reads as "other" all the same. */
 static ro_buf_code
 put_member(ro_buf *batch, ro_slice key, ro_slice value)
 {
@@ -198,6 +214,8 @@ read_batch(ro_buf *batch, ro_doc_value *again)
                                         : RO_HINTS_DISAGREEMENT;
     }
     for (int i = 0; i < N_HINTS; i++) {
+        /* A hint in two batches would be a duplicate key, which the scanner
+         * has refused: "other" makes the two readers disagree. */
         if (seen[i] != RO_DOC_ABSENT) {
             again[i] = again[i] == RO_DOC_ABSENT ? seen[i] : RO_DOC_OTHER;
         }

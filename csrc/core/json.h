@@ -12,24 +12,33 @@
 #include "core/buf.h"
 #include "core/slice.h"
 
-typedef enum ro_json_code {
-    RO_JSON_OK = 0,
-    RO_JSON_EMPTY,         /* nothing but white space */
-    RO_JSON_TOO_LARGE,     /* more than max_bytes */
-    RO_JSON_BOM,           /* begins with U+FEFF */
-    RO_JSON_TRUNCATED,     /* ends inside a value */
-    RO_JSON_SYNTAX,        /* a byte that cannot stand here */
-    RO_JSON_NUMBER,        /* not a number of the grammar, NaN, Infinity */
-    RO_JSON_CONTROL,       /* a raw byte below 0x20 inside a string */
-    RO_JSON_ESCAPE,        /* not an escape of the grammar */
-    RO_JSON_SURROGATE,     /* half of a surrogate pair */
-    RO_JSON_UTF8,          /* not UTF-8 (overlong, surrogate, > 10FFFF) */
-    RO_JSON_DEPTH,         /* deeper than max_depth */
-    RO_JSON_DUPLICATE_KEY, /* a key twice in one object, after unescaping */
-    RO_JSON_TRAILING,      /* something behind the value */
-    RO_JSON_NOT_OBJECT,    /* set by callers that need an object */
-    RO_JSON_NO_MEMORY,
-} ro_json_code;
+/* Each: id, word, sentence. */
+#define RO_JSON_CODES(X)                                                      \
+    X(OK, "ok", "The document is strict JSON.")                               \
+    X(EMPTY, "empty", "The document is empty.")                               \
+    X(TOO_LARGE, "too_large", "The document is larger than its bound.")       \
+    X(BOM, "bom", "The document begins with a byte order mark.")              \
+    X(TRUNCATED, "truncated", "The document ends inside a value.")            \
+    X(SYNTAX, "syntax", "A byte cannot stand where it stands.")               \
+    /* NaN and Infinity too */                                                \
+    X(NUMBER, "number", "A number is not one of the grammar.")                \
+    X(CONTROL, "control", "A string holds a raw control byte.")               \
+    X(ESCAPE, "escape", "A string holds an unknown escape.")                  \
+    X(SURROGATE, "surrogate", "A string holds half of a surrogate pair.")     \
+    /* overlong, a surrogate, over 10FFFF */                                  \
+    X(UTF8, "utf8", "A string is not UTF-8.")                                 \
+    X(DEPTH, "depth", "Containers are nested deeper than the bound.")         \
+    /* after unescaping */                                                    \
+    X(DUPLICATE_KEY, "duplicate_key", "An object has the same key twice.")    \
+    X(TRAILING, "trailing", "Something stands behind the value.")             \
+    /* set by callers that need an object */                                  \
+    X(NOT_OBJECT, "not_object", "The value is not an object.")                \
+    X(NO_MEMORY, "no_memory", "Out of memory.")
+
+#define X(id, ...) RO_JSON_##id,
+typedef enum ro_json_code { RO_JSON_CODES(X) } ro_json_code;
+#undef X
+#define RO_JSON_CODE_COUNT (RO_JSON_NO_MEMORY + 1)
 
 typedef struct ro_json_limits {
     size_t max_bytes;
@@ -52,7 +61,8 @@ typedef struct ro_json_error {
 ro_json_code ro_json_validate(ro_slice doc, const ro_json_limits *limits,
                               ro_json_error *error);
 
-/* One static sentence per code. */
+/* Static texts. */
+const char *ro_json_code_word(ro_json_code code);
 const char *ro_json_code_text(ro_json_code code);
 
 /* ---- reading what has passed ---- */
@@ -101,14 +111,9 @@ size_t ro_json_decode(ro_slice raw, char *out);
 /* Number of values in an array or members in an object. */
 size_t ro_json_count(ro_slice container);
 
-/* ---- writing ---- */
+/* ---- writing: core/json_write.h on a buffer ---- */
 
-/* On failure both leave out as it was. */
-
-/* The value, token for token, white space between tokens removed. */
 ro_buf_code ro_json_minify(ro_slice value, ro_buf *out);
-/* A quoted JSON string of valid UTF-8: ASCII only, lower-case \uxxxx
- * (surrogate pairs above U+FFFF), short escapes for \" \\ \b \f \n \r \t. */
 ro_buf_code ro_json_write_string(ro_buf *out, ro_slice utf8);
 
 #endif

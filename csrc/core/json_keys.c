@@ -125,6 +125,8 @@ ro_json_keys_free(ro_json_keys *keys)
     keys->count = keys->cap = keys->slot_count = 0;
 }
 
+/* The hash as a fraction of the table. The number of slots follows the
+ * document's need, so it is no power of two that a mask would serve. */
 static inline uint32_t
 first_slot(const ro_json_keys *keys, uint32_t hash)
 {
@@ -153,8 +155,12 @@ grow_stack(ro_json_keys *keys, uint32_t cap)
     return true;
 }
 
-/* Twice the room, but no more than the rest of the document can need. The
- * old table goes before the new one comes: the stack alone rebuilds it. */
+/* Twice the room, but no more keys than the rest of the document can hold, so
+ * that 8 MiB of keys cost 14 MiB and not the next power of two. The old slots
+ * are freed before the new ones are asked for, because the peak counts: the
+ * stack alone is enough to fill the new slots. A failure leaves no slots, and
+ * the scan ends there. Two thirds of the slots are full at most, which linear
+ * probing bears. */
 static bool
 grow(ro_json_keys *keys, const char *rest)
 {
@@ -201,6 +207,7 @@ ro_json_keys_add(ro_json_keys *keys, uint32_t base, ro_slice raw, bool escaped)
          slot = next_slot(keys, slot)) {
         uint32_t index = keys->slots[slot] - 1;
         const ro_json_key *key = &keys->stack[index];
+        /* Below the base are keys of the objects around this one. */
         if (key->hash == hash && index >= base
             && ro_json_same_text(keys->doc.ptr + key->offset + 1,
                                  raw.ptr + 1)) {
@@ -216,13 +223,17 @@ ro_json_keys_add(ro_json_keys *keys, uint32_t base, ro_slice raw, bool escaped)
 void
 ro_json_keys_drop(ro_json_keys *keys, uint32_t base)
 {
+    /* The outermost object: emptying a table that is well filled costs less
+     * than finding its keys again one by one. */
     if (base == 0 && keys->count > keys->slot_count / 8) {
         memset(keys->slots, 0, keys->slot_count * sizeof(*keys->slots));
         keys->count = 0;
     }
+    /* The newest key goes first. No key that is left was ever put past it, so
+     * its slot can simply be emptied: no probe has to step over it. */
     while (keys->count > base) {
         uint32_t slot = first_slot(keys, keys->stack[keys->count - 1].hash);
-        while (keys->slots[slot] != keys->count) {
+        while (keys->slots[slot] != keys->count) { /* 1 + its index */
             slot = next_slot(keys, slot);
         }
         keys->slots[slot] = 0;

@@ -1,5 +1,5 @@
-/* The keys of all objects that are open at one time, to find a key that
- * comes twice in one of them; inner header of the json_*.c files.
+/* Finds a key that comes twice in one object. It holds the keys of all objects
+ * that are open at one time. Inner header of the json_*.c files.
  *
  * One stack of keys and one hash table over it. Objects close in the
  * opposite order of opening, so an object's keys are the top of the stack
@@ -20,7 +20,7 @@
 
 #define RO_JSON_FEW_KEYS 64u
 #define RO_JSON_FEW_SLOTS 128u
-/* Offsets are 32 bits wide: the longest document that can be looked at. */
+/* bytes: the longest document that can be looked at; offsets have 32 bits */
 #define RO_JSON_KEYS_MAX_DOC UINT32_MAX
 
 typedef struct ro_json_key {
@@ -40,8 +40,8 @@ typedef struct ro_json_keys {
     uint32_t few_slots[RO_JSON_FEW_SLOTS];
 } ro_json_keys;
 
-/* doc outlives keys and is no longer than RO_JSON_KEYS_MAX_DOC. Not to be
- * moved or copied afterwards. */
+/* doc must outlive keys and have at most RO_JSON_KEYS_MAX_DOC bytes. keys must
+ * not be moved or copied afterwards. */
 void ro_json_keys_init(ro_json_keys *keys, ro_slice doc);
 /* raw is a slice of doc, with its quotes; escaped says whether it holds a
  * backslash. RO_JSON_OK, RO_JSON_DUPLICATE_KEY or RO_JSON_NO_MEMORY. */

@@ -90,6 +90,8 @@ lex_utf8(ro_json_lexer *lex)
     case 0xf4: /* above U+10FFFF */
         high = 0x8f;
         break;
+    default:
+        break;
     }
     for (p++; more > 0; p++, more--) {
         if (p == lex->end) {

@@ -38,7 +38,8 @@ bool ro_json_lex_fail(ro_json_lexer *lexer, ro_json_code code,
 /* As above, but RO_JSON_TRUNCATED when where is the end. */
 bool ro_json_lex_fail_at(ro_json_lexer *lexer, ro_json_code code,
                          const char *where);
-/* The byte there begins no value; what looks like a number is called one. */
+/* The byte there begins no value. The error is RO_JSON_NUMBER if it looks like
+ * the start of a number. */
 bool ro_json_lex_refuse(ro_json_lexer *lexer);
 
 #endif

@@ -37,6 +37,8 @@ container_end(const char *ptr, const char *end)
                 return ptr;
             }
             break;
+        default:
+            break;
         }
     }
     return end;
@@ -141,7 +143,8 @@ ro_json_next_member(ro_json_iter *iter, ro_slice *key, ro_slice *value)
     }
     iter->ptr = skip_space(iter->ptr, iter->end);
     if (iter->ptr == iter->end || *iter->ptr != ':') {
-        iter->ptr = iter->end; /* an array: it has no members */
+        /* An array has no members. Asked for some, it has come to its end. */
+        iter->ptr = iter->end;
         return false;
     }
     iter->ptr++;

@@ -1,8 +1,10 @@
 #include "core/json_scan.h"
 
 #include "core/alloc.h"
+#include "core/table.h"
 
-/* A frame is the object's base in the key stack, or this. */
+/* A frame is the object's base in the key stack, or this. The scanner keeps
+ * its own stack, so that depth costs four bytes a level and no recursion. */
 #define ARRAY_FRAME UINT32_MAX
 
 enum {
@@ -218,7 +220,8 @@ ro_json_scan_next(ro_json_scan *s, ro_json_token *token)
     return !token->is_key || pass_colon(s) || stop(s);
 }
 
-/* What can be said before the first token. */
+/* Faults that show before the first token. The length comes first: what is too
+ * large is not looked at. */
 static ro_json_error
 first_error(ro_slice doc, const ro_json_limits *limits)
 {
@@ -289,42 +292,27 @@ ro_json_validate(ro_slice doc, const ro_json_limits *limits,
     return code;
 }
 
+#define X(id, word, text) {word, text},
+static const struct {
+    const char *word;
+    const char *text;
+} codes[] = {RO_JSON_CODES(X)};
+#undef X
+
+static size_t
+row_of(ro_json_code code)
+{
+    return ro_row((unsigned)code, RO_JSON_CODE_COUNT, RO_JSON_SYNTAX);
+}
+
+const char *
+ro_json_code_word(ro_json_code code)
+{
+    return codes[row_of(code)].word;
+}
+
 const char *
 ro_json_code_text(ro_json_code code)
 {
-    switch (code) {
-    case RO_JSON_OK:
-        return "The document is strict JSON.";
-    case RO_JSON_EMPTY:
-        return "The document is empty.";
-    case RO_JSON_TOO_LARGE:
-        return "The document is larger than its bound.";
-    case RO_JSON_BOM:
-        return "The document begins with a byte order mark.";
-    case RO_JSON_TRUNCATED:
-        return "The document ends inside a value.";
-    case RO_JSON_SYNTAX:
-        return "A byte cannot stand where it stands.";
-    case RO_JSON_NUMBER:
-        return "A number is not one of the grammar.";
-    case RO_JSON_CONTROL:
-        return "A string holds a raw control byte.";
-    case RO_JSON_ESCAPE:
-        return "A string holds an unknown escape.";
-    case RO_JSON_SURROGATE:
-        return "A string holds half of a surrogate pair.";
-    case RO_JSON_UTF8:
-        return "A string is not UTF-8.";
-    case RO_JSON_DEPTH:
-        return "Containers are nested deeper than the bound.";
-    case RO_JSON_DUPLICATE_KEY:
-        return "An object has the same key twice.";
-    case RO_JSON_TRAILING:
-        return "Something stands behind the value.";
-    case RO_JSON_NOT_OBJECT:
-        return "The value is not an object.";
-    case RO_JSON_NO_MEMORY:
-        return "Out of memory.";
-    }
-    return "Unknown code.";
+    return codes[row_of(code)].text;
 }

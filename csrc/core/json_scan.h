@@ -1,6 +1,6 @@
-/* The strict scanner, token by token: what ro_json_validate runs to the
- * end, for callers that build while they check. Nothing that was built may
- * be used before ro_json_scan_next has ended without an error.
+/* The strict scanner, token by token. ro_json_validate runs it to the end; a
+ * caller that builds while it checks must not use what it has built before
+ * ro_json_scan_next has ended without an error.
  *
  * Same bounds, memory and errors as ro_json_validate. One thread at a time.
  */
@@ -14,7 +14,7 @@
 #define RO_JSON_FEW_FRAMES 72u
 
 /* A bracket, a key, a string, a number or a literal; the first byte of raw
- * tells which, commas and colons are passed over. */
+ * tells which. Commas and colons are no tokens here. */
 typedef struct ro_json_token {
     ro_slice raw;
     bool is_key;
@@ -34,8 +34,8 @@ typedef struct ro_json_scan {
     ro_json_keys keys;
 } ro_json_scan;
 
-/* Cannot fail: what is wrong comes from the first ro_json_scan_next. doc
- * outlives scan, which is not to be moved or copied. */
+/* Cannot fail: the first ro_json_scan_next says what is wrong. doc must
+ * outlive scan, and scan must not be moved or copied. */
 void ro_json_scan_open(ro_json_scan *scan, ro_slice doc,
                        const ro_json_limits *limits);
 /* False at the end (scan->lexer.error.code is RO_JSON_OK) and on error. */

@@ -1,8 +1,7 @@
 #include "core/json_text.h"
 
 #include "core/json.h"
-
-#include <stdint.h>
+#include "core/percent.h"
 
 const char *
 ro_json_string_end(const char *ptr, const char *end)
@@ -24,84 +23,87 @@ ro_json_string_end(const char *ptr, const char *end)
     }
 }
 
-static uint32_t
-hex4(const char *digits)
+size_t
+ro_json_encode(uint32_t point, char out[4])
 {
-    uint32_t value = 0;
-    for (int i = 0; i < 4; i++) {
-        uint32_t c = (unsigned char)digits[i];
-        /* Letters of either case have bit 6 set and end in 1 to 6. */
-        value = value << 4 | ((c & 0xf) + (c >> 6) * 9);
-    }
-    return value;
-}
-
-static size_t
-encode_utf8(uint32_t code, char out[4])
-{
-    if (code < 0x80) {
-        out[0] = (char)code;
+    if (point < 0x80) {
+        out[0] = (char)point;
         return 1;
     }
-    if (code < 0x800) {
-        out[0] = (char)(0xc0 | code >> 6);
-        out[1] = (char)(0x80 | (code & 0x3f));
+    if (point < 0x800) {
+        out[0] = (char)(0xc0 | point >> 6);
+        out[1] = (char)(0x80 | (point & 0x3f));
         return 2;
     }
-    if (code < 0x10000) {
-        out[0] = (char)(0xe0 | code >> 12);
-        out[1] = (char)(0x80 | (code >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (code & 0x3f));
+    if (point < 0x10000) {
+        out[0] = (char)(0xe0 | point >> 12);
+        out[1] = (char)(0x80 | (point >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (point & 0x3f));
         return 3;
     }
-    out[0] = (char)(0xf0 | code >> 18);
-    out[1] = (char)(0x80 | (code >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (code >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (code & 0x3f));
+    out[0] = (char)(0xf0 | point >> 18);
+    out[1] = (char)(0x80 | (point >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (point >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (point & 0x3f));
     return 4;
+}
+
+static bool
+hex4(const char *digits, uint32_t *value)
+{
+    *value = 0;
+    for (int i = 0; i < 4; i++) {
+        int digit = ro_hex_value(digits[i]);
+        if (digit < 0) {
+            return false;
+        }
+        *value = *value << 4 | (uint32_t)digit;
+    }
+    return true;
+}
+
+size_t
+ro_json_escape(const char *ptr, size_t left, uint32_t *point)
+{
+    static const char names[] = "\"\\/bfnrt";
+    static const char values[] = "\"\\/\b\f\n\r\t";
+    uint32_t low = 0;
+
+    if (left < 2) {
+        return 0;
+    }
+    if (ptr[1] != 'u') {
+        const char *name = memchr(names, ptr[1], sizeof(names) - 1);
+        if (name == NULL) {
+            return 0;
+        }
+        *point = (unsigned char)values[name - names];
+        return 2;
+    }
+    if (left < 6 || !hex4(ptr + 2, point)) {
+        return 0;
+    }
+    if (*point < 0xd800 || *point > 0xdbff || left < 12 || ptr[6] != '\\'
+        || ptr[7] != 'u' || !hex4(ptr + 8, &low) || low < 0xdc00
+        || low > 0xdfff) {
+        return 6;
+    }
+    *point = 0x10000 + ((*point - 0xd800) << 10) + (low - 0xdc00);
+    return 12;
 }
 
 size_t
 ro_json_read_char(const char **ptr, char out[4])
 {
-    const char *p = *ptr;
-    uint32_t code = 0;
+    uint32_t point = 0;
 
-    if (*p != '\\') {
-        out[0] = *p;
-        *ptr = p + 1;
+    if (**ptr != '\\') {
+        out[0] = *(*ptr)++;
         return 1;
     }
-    *ptr = p + 2;
-    switch (p[1]) {
-    case 'b':
-        out[0] = '\b';
-        return 1;
-    case 'f':
-        out[0] = '\f';
-        return 1;
-    case 'n':
-        out[0] = '\n';
-        return 1;
-    case 'r':
-        out[0] = '\r';
-        return 1;
-    case 't':
-        out[0] = '\t';
-        return 1;
-    case 'u':
-        break;
-    default: /* quote, backslash, slash */
-        out[0] = p[1];
-        return 1;
-    }
-    code = hex4(p + 2);
-    *ptr = p + 6;
-    if (code >= 0xd800 && code < 0xdc00) {
-        code = 0x10000 + ((code - 0xd800) << 10) + (hex4(p + 8) - 0xdc00);
-        *ptr = p + 12;
-    }
-    return encode_utf8(code, out);
+    /* A valid escape is complete, so that no more is read than is there. */
+    *ptr += ro_json_escape(*ptr, 12, &point);
+    return ro_json_encode(point, out);
 }
 
 bool

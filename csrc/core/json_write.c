@@ -1,13 +1,126 @@
-#include "core/json.h"
+#include "core/json_write.h"
 
+#include <stdio.h>
+
+#include "core/json.h"
 #include "core/json_text.h"
 
-static ro_buf_code
-minify(const char *ptr, const char *end, ro_buf *out)
+ro_writer
+ro_writer_of(ro_buf *out)
 {
-    const char *run = ptr;
-    ro_buf_code code = RO_BUF_OK;
+    return (ro_writer){out, out->len, RO_BUF_OK};
+}
 
+ro_buf_code
+ro_write_done(ro_writer *to)
+{
+    if (to->code != RO_BUF_OK) {
+        to->out->len = to->start;
+    }
+    return to->code;
+}
+
+static void
+put(ro_writer *to, const char *bytes, size_t len)
+{
+    if (to->code == RO_BUF_OK) {
+        to->code = ro_buf_append(to->out, bytes, len);
+    }
+}
+
+void
+ro_write_span(ro_writer *to, ro_slice bytes)
+{
+    put(to, bytes.ptr, bytes.len);
+}
+
+static bool
+is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+/* The last byte of a value is none of these: a string ends in its quote.
+ * White space may end a span. */
+void
+ro_write_comma(ro_writer *to)
+{
+    static const char openers[] = {'{', '[', ':', ','};
+    size_t at = to->out->len;
+    if (to->code != RO_BUF_OK) {
+        return;
+    }
+    while (at > to->start && is_space(to->out->data[at - 1])) {
+        at--;
+    }
+    if (at > to->start
+        && memchr(openers, to->out->data[at - 1], sizeof(openers)) == NULL) {
+        put(to, ",", 1);
+    }
+}
+
+void
+ro_write_open(ro_writer *to, char bracket)
+{
+    ro_write_comma(to);
+    put(to, &bracket, 1);
+}
+
+void
+ro_write_close(ro_writer *to, char bracket)
+{
+    put(to, &bracket, 1);
+}
+
+void
+ro_write_key(ro_writer *to, const char *name)
+{
+    ro_write_comma(to);
+    put(to, "\"", 1);
+    put(to, name, strlen(name));
+    put(to, "\":", 2);
+}
+
+void
+ro_write_raw(ro_writer *to, ro_slice value)
+{
+    ro_write_comma(to);
+    ro_write_span(to, value);
+}
+
+void
+ro_write_int(ro_writer *to, int number)
+{
+    char digits[16];
+    int len = snprintf(digits, sizeof(digits), "%d", number);
+    ro_write_comma(to);
+    put(to, digits, (size_t)len);
+}
+
+void
+ro_write_member(ro_writer *to, const char *name, ro_slice value)
+{
+    ro_write_key(to, name);
+    ro_write_raw(to, value);
+}
+
+void
+ro_write_member_text(ro_writer *to, const char *name, const char *text)
+{
+    ro_write_key(to, name);
+    ro_write_string(to, ro_slice_str(text));
+}
+
+/* ---- minified ---- */
+
+void
+ro_write_minified(ro_writer *to, ro_slice value)
+{
+    const char *ptr = value.ptr;
+    const char *end = value.len == 0 ? ptr : ptr + value.len;
+    const char *run = ptr;
+
+    ro_write_comma(to);
     while (ptr < end) {
         switch (*ptr) {
         case '"':
@@ -17,10 +130,7 @@ minify(const char *ptr, const char *end, ro_buf *out)
         case '\n':
         case '\r':
         case '\t':
-            code = ro_buf_append(out, run, (size_t)(ptr - run));
-            if (code != RO_BUF_OK) {
-                return code;
-            }
+            put(to, run, (size_t)(ptr - run));
             run = ++ptr;
             break;
         default:
@@ -28,28 +138,21 @@ minify(const char *ptr, const char *end, ro_buf *out)
             break;
         }
     }
-    return ro_buf_append(out, run, (size_t)(ptr - run));
+    put(to, run, (size_t)(ptr - run));
 }
 
 ro_buf_code
 ro_json_minify(ro_slice value, ro_buf *out)
 {
-    size_t before = out->len;
-    ro_buf_code code = RO_BUF_OK;
-
-    if (value.len > 0) {
-        code = minify(value.ptr, value.ptr + value.len, out);
-    }
-    if (code != RO_BUF_OK) {
-        out->len = before;
-    }
-    return code;
+    ro_writer to = ro_writer_of(out);
+    ro_write_minified(&to, value);
+    return ro_write_done(&to);
 }
 
 /* ---- strings ---- */
 
-static ro_buf_code
-write_unit(ro_buf *out, unsigned unit)
+static void
+put_unit(ro_writer *to, unsigned unit)
 {
     static const char hex[] = "0123456789abcdef";
     const char text[6] = {'\\',
@@ -58,41 +161,61 @@ write_unit(ro_buf *out, unsigned unit)
                           hex[unit >> 8 & 15],
                           hex[unit >> 4 & 15],
                           hex[unit & 15]};
-    return ro_buf_append(out, text, sizeof(text));
+    put(to, text, sizeof(text));
 }
 
-static ro_buf_code
-write_ascii(ro_buf *out, char c)
+static void
+put_ascii(ro_writer *to, char c)
 {
     static const char from[] = "\"\\\b\f\n\r\t";
-    static const char to[] = "\"\\bfnrt";
+    static const char escape[] = "\"\\bfnrt";
     const char *found = c == '\0' ? NULL : strchr(from, c);
 
     if (found == NULL) {
-        return write_unit(out, (unsigned char)c);
+        put_unit(to, (unsigned char)c);
+        return;
     }
-    return ro_buf_append(out, (char[2]){'\\', to[found - from]}, 2);
+    put(to, (char[2]){'\\', escape[found - from]}, 2);
 }
 
 /* One character of two bytes or more at *ptr; moves on. */
-static ro_buf_code
-write_wide(ro_buf *out, const char **ptr, const char *end)
+static void
+put_wide(ro_writer *to, const char **ptr, const char *end)
 {
     unsigned lead = (unsigned char)*(*ptr)++;
     unsigned code = lead >= 0xf0   ? lead & 0x07
                     : lead >= 0xe0 ? lead & 0x0f
                                    : lead & 0x1f;
-    ro_buf_code done = RO_BUF_OK;
 
     while (*ptr < end && ((unsigned char)**ptr & 0xc0) == 0x80) {
         code = code << 6 | ((unsigned char)*(*ptr)++ & 0x3f);
     }
     if (code < 0x10000) {
-        return write_unit(out, code);
+        put_unit(to, code);
+        return;
     }
     code -= 0x10000;
-    done = write_unit(out, 0xd800 + (code >> 10 & 0x3ff));
-    return done == RO_BUF_OK ? write_unit(out, 0xdc00 + (code & 0x3ff)) : done;
+    put_unit(to, 0xd800 + (code >> 10 & 0x3ff));
+    put_unit(to, 0xdc00 + (code & 0x3ff));
+}
+
+void
+ro_write_ascii(ro_writer *to, ro_slice value)
+{
+    const char *ptr = value.ptr;
+    const char *end = value.len == 0 ? ptr : ptr + value.len;
+
+    ro_write_comma(to);
+    while (to->code == RO_BUF_OK && ptr < end) {
+        const char *run = ptr;
+        while (ptr < end && (unsigned char)*ptr < 0x80) {
+            ptr++;
+        }
+        put(to, run, (size_t)(ptr - run));
+        if (ptr < end) {
+            put_wide(to, &ptr, end);
+        }
+    }
 }
 
 static inline bool
@@ -102,44 +225,37 @@ stands_for_itself(char c)
     return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
-static ro_buf_code
-write_text(ro_buf *out, const char *ptr, const char *end)
+void
+ro_write_string(ro_writer *to, ro_slice utf8)
 {
-    ro_buf_code code = RO_BUF_OK;
+    const char *ptr = utf8.ptr;
+    const char *end = utf8.len == 0 ? ptr : ptr + utf8.len;
 
-    while (code == RO_BUF_OK && ptr < end) {
+    ro_write_comma(to);
+    put(to, "\"", 1);
+    while (to->code == RO_BUF_OK && ptr < end) {
         const char *run = ptr;
         while (ptr < end && stands_for_itself(*ptr)) {
             ptr++;
         }
-        code = ro_buf_append(out, run, (size_t)(ptr - run));
-        if (code != RO_BUF_OK || ptr == end) {
-            return code;
+        put(to, run, (size_t)(ptr - run));
+        if (ptr == end) {
+            break;
         }
         if ((unsigned char)*ptr < 0x80) {
-            code = write_ascii(out, *ptr++);
+            put_ascii(to, *ptr++);
         }
         else {
-            code = write_wide(out, &ptr, end);
+            put_wide(to, &ptr, end);
         }
     }
-    return code;
+    put(to, "\"", 1);
 }
 
 ro_buf_code
 ro_json_write_string(ro_buf *out, ro_slice utf8)
 {
-    size_t before = out->len;
-    ro_buf_code code = ro_buf_append_char(out, '"');
-
-    if (code == RO_BUF_OK && utf8.len > 0) {
-        code = write_text(out, utf8.ptr, utf8.ptr + utf8.len);
-    }
-    if (code == RO_BUF_OK) {
-        code = ro_buf_append_char(out, '"');
-    }
-    if (code != RO_BUF_OK) {
-        out->len = before;
-    }
-    return code;
+    ro_writer to = ro_writer_of(out);
+    ro_write_string(&to, utf8);
+    return ro_write_done(&to);
 }

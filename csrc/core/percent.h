@@ -1,4 +1,5 @@
-/* Percent-encoding, read leniently: what is no %XX stays. */
+/* Percent-encoding, read leniently: a percent sign that begins no %XX stays.
+ */
 #ifndef RO_CORE_PERCENT_H
 #define RO_CORE_PERCENT_H
 

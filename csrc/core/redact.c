@@ -2,6 +2,7 @@
 
 #include "core/alloc.h"
 #include "core/json.h"
+#include "core/json_write.h"
 #include "core/limits.h"
 #include "core/shapes.h"
 #include "core/view.h"
@@ -14,7 +15,7 @@ const char *const ro_redact_attestation[] = {
 
 typedef struct work {
     const ro_redact_rules *rules;
-    ro_buf *out;
+    ro_writer to;
     ro_view text;    /* the string, then unescaped again and again */
     ro_view derived; /* one reading of it */
     ro_secrets_scratch scratch;
@@ -33,7 +34,12 @@ typedef struct work {
     size_t path_matched; /* of them, where the scan stands */
 } work;
 
-/* ---- one string ---- */
+/* ---- one string ----
+ *
+ * A string is searched in many readings before a byte of it is written, and
+ * what they find overlaps in any way. So a match only leaves a mark where its
+ * source begins, and write_marked joins the marks in one pass.
+ */
 
 static bool
 ready_reach(work *w)
@@ -71,8 +77,9 @@ mark(work *w, const ro_view *view, size_t first, size_t end)
         return;
     }
     w->matched = true;
-    /* Bytes that are no whole characters: the characters they are part of,
-     * or the rest would not be UTF-8. The quotes end both loops. */
+    /* A match may begin or end inside a character, because base64 is matched
+     * by bytes. The whole character goes, or the rest would not be UTF-8. The
+     * quotes end both loops. */
     while (is_continuation(w->raw.ptr[start])) {
         start--;
     }
@@ -114,7 +121,9 @@ search_view(work *w, const ro_view *view, ro_secrets_form form)
     return !w->failed;
 }
 
-/* The percent-decoded reading of w->text, once or until nothing is left. */
+/* The percent-decoded reading of w->text, once or until nothing is left. Both
+ * are needed: a secret may hold a percent sign of its own. A reading of the
+ * length of the last one is the same reading and is not searched again. */
 static bool
 search_decoded(work *w, bool fully, size_t *decoded_len)
 {
@@ -151,6 +160,7 @@ search_string(work *w)
                 || !search_decoded(w, true, &decoded_len))) {
             return false;
         }
+        /* A text that has escapes may itself be the text of JSON. */
         if (!ro_view_unescape(&w->text)) {
             break;
         }
@@ -158,95 +168,61 @@ search_string(work *w)
     return true;
 }
 
-static ro_redact_code
-of_buf_code(ro_buf_code code)
+static void
+put_span(work *w, const char *from, const char *until)
 {
-    switch (code) {
-    case RO_BUF_OK:
-        return RO_REDACT_OK;
-    case RO_BUF_TOO_LARGE:
-        return RO_REDACT_TOO_LARGE;
-    case RO_BUF_NO_MEMORY:
-        break;
-    }
-    return RO_REDACT_NO_MEMORY;
+    ro_write_span(&w->to, ro_slice_of(from, (size_t)(until - from)));
 }
 
 /* The raw string with its marked ranges replaced. */
-static ro_buf_code
+static void
 write_marked(work *w)
 {
     ro_slice raw = w->raw;
     size_t kept = 0; /* begin of what is not written yet */
     size_t at = 0;
-    ro_buf_code code = RO_BUF_OK;
 
-    while (code == RO_BUF_OK && at < raw.len) {
+    while (at < raw.len) {
         size_t stop = w->reach[at];
         if (stop == 0) {
             at++;
             continue;
         }
-        code = ro_buf_append(w->out, raw.ptr + kept, at - kept);
+        put_span(w, raw.ptr + kept, raw.ptr + at);
+        /* A mark inside the range, or right behind it, makes it longer. */
         for (; at <= stop; at++) {
             stop = w->reach[at] > stop ? w->reach[at] : stop;
         }
         at = kept = stop;
-        if (code == RO_BUF_OK) {
-            code = ro_buf_append(w->out, RO_REDACTED, sizeof(RO_REDACTED) - 1);
-        }
+        ro_write_span(&w->to, ro_slice_str(RO_REDACTED));
     }
-    if (code == RO_BUF_OK) {
-        code = ro_buf_append(w->out, raw.ptr + kept, raw.len - kept);
-    }
-    return code;
+    put_span(w, raw.ptr + kept, raw.ptr + raw.len);
 }
 
-static ro_redact_code
+/* False: out of memory for the search. */
+static bool
 redact_string(work *w, ro_slice raw, bool is_key)
 {
     w->raw = raw;
     w->matched = false;
+    /* Below the whole attested path nothing is a shape. */
     w->shapes = w->rules->shapes
                 && (w->path_len == 0 || w->path_matched < w->path_len);
     /* Nothing that is searched for is shorter than RO_SHAPE_MIN characters
      * or the eight bytes of a secret; two are quotes. */
     if (raw.len >= 10 && !search_string(w)) {
-        return RO_REDACT_NO_MEMORY;
+        return false;
     }
     if (!w->matched) {
-        return of_buf_code(ro_buf_append_slice(w->out, raw));
+        ro_write_span(&w->to, raw);
+        return true;
     }
     w->key_changed = w->key_changed || is_key;
-    return of_buf_code(write_marked(w));
+    write_marked(w);
+    return true;
 }
 
 /* ---- the value ---- */
-
-static bool
-is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-/* The byte behind the string that opens at `at`. */
-static size_t
-string_end(ro_slice value, size_t at)
-{
-    for (at++; value.ptr[at] != '"'; at++) {
-        at += value.ptr[at] == '\\';
-    }
-    return at + 1;
-}
-
-static bool
-is_followed_by_colon(ro_slice value, size_t at)
-{
-    while (at < value.len && is_space(value.ptr[at])) {
-        at++;
-    }
-    return at < value.len && value.ptr[at] == ':';
-}
 
 /* A key in a container of that depth: where does the scan stand now? The
  * names before it matched if path_matched reached them; a key of a level
@@ -266,40 +242,38 @@ follow_path(work *w, size_t depth, ro_slice key)
 static ro_redact_code
 redact_tokens(work *w, ro_slice value)
 {
-    ro_redact_code code = RO_REDACT_OK;
+    ro_json_iter iter = {value.ptr, value.ptr + value.len};
+    const char *kept = value.ptr; /* begin of what is not written yet */
     size_t depth = 0;
-    size_t kept = 0; /* begin of what is not written yet */
-    size_t at = 0;
+    ro_slice token;
+    ro_slice after;
 
-    while (at < value.len) {
-        char c = value.ptr[at];
-        size_t end;
-        bool is_key;
+    while (w->to.code == RO_BUF_OK && ro_json_next_token(&iter, &token)) {
+        char c = *token.ptr;
+        depth += c == '{' || c == '[';
+        depth -= c == '}' || c == ']';
         if (c != '"') {
-            depth += c == '{' || c == '[';
-            depth -= c == '}' || c == ']';
-            at++;
             continue;
         }
-        end = string_end(value, at);
-        is_key = is_followed_by_colon(value, end);
+        ro_json_iter rest = iter;
+        bool is_key = ro_json_next_token(&rest, &after) && *after.ptr == ':';
         if (is_key) {
-            follow_path(w, depth, ro_slice_of(value.ptr + at, end - at));
+            follow_path(w, depth, token);
         }
-        code = of_buf_code(ro_buf_append(w->out, value.ptr + kept, at - kept));
-        if (code == RO_REDACT_OK) {
-            code = redact_string(w, ro_slice_of(value.ptr + at, end - at),
-                                 is_key);
+        put_span(w, kept, token.ptr);
+        kept = iter.ptr;
+        if (!redact_string(w, token, is_key)) {
+            return RO_REDACT_NO_MEMORY;
         }
-        if (code != RO_REDACT_OK) {
-            return code;
-        }
-        at = kept = end;
     }
-    return of_buf_code(
-        ro_buf_append(w->out, value.ptr + kept, value.len - kept));
+    put_span(w, kept, value.ptr + value.len);
+    return w->to.code == RO_BUF_OK          ? RO_REDACT_OK
+           : w->to.code == RO_BUF_TOO_LARGE ? RO_REDACT_TOO_LARGE
+                                            : RO_REDACT_NO_MEMORY;
 }
 
+/* Two keys that became equal would leave it to the reader which value counts.
+ * The value passed this very scan before, so only duplicates can be found. */
 static ro_redact_code
 check_keys(ro_slice written)
 {
@@ -321,7 +295,7 @@ check_keys(ro_slice written)
 ro_redact_code
 ro_redact(ro_slice value, const ro_redact_rules *rules, ro_buf *out)
 {
-    work w = {.rules = rules, .out = out};
+    work w = {.rules = rules, .to = ro_writer_of(out)};
     size_t before = out->len;
     ro_redact_code code;
 

@@ -1,9 +1,9 @@
-/* Secrets out of a JSON value that stays the same JSON value.
+/* Takes secrets out of a JSON value, which stays the same JSON value.
  *
  * Every match inside a string or a key is replaced by RO_REDACTED where it
  * stands; matches that touch or overlap become one marker. The text is
  * matched unescaped, percent-decoded, with base64 in one alphabet, and all
- * of that again as the text of JSON inside the string; what is replaced is
+ * of that again as the text of JSON inside the string. The marker replaces
  * the source from the first to the last character that matched. Every other
  * byte stays: the rest of that string with its escapes, every other string,
  * numbers, literals, white space.
@@ -30,8 +30,8 @@ typedef enum ro_redact_code {
 typedef struct ro_redact_rules {
     const ro_secrets *secrets; /* NULL: none */
     bool shapes;               /* also what core/shapes.h finds */
-    /* Member names from the value downwards, ended by NULL: under that path
-     * only secrets, never shapes. NULL when there is no such path. */
+    /* Member names from the value downwards, ended by NULL. Under that path
+     * secrets are replaced and shapes are not. NULL: there is no such path. */
     const char *const *attested;
 } ro_redact_rules;
 

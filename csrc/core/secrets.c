@@ -16,7 +16,10 @@
 #define BASE_B 1664525911u
 #define NO_SLOT UINT32_MAX
 
-/* Two polynomial hashes modulo PRIME. */
+/* Two polynomial hashes modulo PRIME. The hash of a range follows from those
+ * of two prefixes, so a pattern of any length is compared in constant work:
+ *     hash(text[a, b)) = hash(text[0, b)) - hash(text[0, a)) * base^(b - a)
+ */
 typedef struct ro_secrets_hash {
     uint32_t a;
     uint32_t b;
@@ -43,7 +46,6 @@ typedef struct table {
 
 struct ro_secrets {
     table forms[2]; /* by ro_secrets_form */
-    size_t count;
 };
 
 /* ---- hashing ---- */
@@ -151,7 +153,10 @@ add_value(ro_secrets *secrets, ro_slice value, char *room)
     /* A form field: '+' for a space. */
     if (memchr(value.ptr, ' ', value.len) != NULL) {
         for (size_t i = 0; i < value.len; i++) {
-            room[i] = value.ptr[i] == ' ' ? '+' : value.ptr[i];
+            room[i] = value.ptr[i];
+            if (room[i] == ' ') {
+                room[i] = '+';
+            }
         }
         if (!add_pattern(text, ro_slice_of(room, value.len), NULL)) {
             return false;
@@ -275,6 +280,7 @@ ro_secrets_new(const ro_slice *values, size_t count,
     ro_secrets *secrets = ro_calloc(1, sizeof(*secrets));
     ro_secrets_code code = RO_SECRETS_NO_MEMORY;
     table *text;
+    size_t distinct = 0;
 
     *out = NULL;
     if (secrets == NULL) {
@@ -291,9 +297,9 @@ ro_secrets_new(const ro_slice *values, size_t count,
     }
     text = &secrets->forms[RO_SECRETS_TEXT];
     for (size_t i = 0; i < text->count; i++) {
-        secrets->count += text->patterns[i].value;
+        distinct += text->patterns[i].value;
     }
-    if (secrets->count > limits->max_count) {
+    if (distinct > limits->max_count) {
         code = RO_SECRETS_TOO_MANY;
         goto fail;
     }
@@ -317,12 +323,6 @@ ro_secrets_free(ro_secrets *secrets)
     ro_free(secrets);
 }
 
-size_t
-ro_secrets_count(const ro_secrets *secrets)
-{
-    return secrets->count;
-}
-
 /* ---- searching ---- */
 
 void
@@ -332,7 +332,8 @@ ro_secrets_scratch_free(ro_secrets_scratch *scratch)
     memset(scratch, 0, sizeof(*scratch));
 }
 
-/* The hash of every STRIDE-th prefix of the text. */
+/* The hash of every STRIDE-th prefix of the text. All of them would be as many
+ * as the text has bytes, eight bytes each. */
 static bool
 hash_prefixes(ro_slice text, ro_secrets_scratch *scratch)
 {
@@ -375,7 +376,7 @@ matches(const pattern *p, ro_slice text, const ro_secrets_scratch *scratch,
         return false;
     }
     if (p->len == TAIL) {
-        return true;
+        return true; /* the look-up has compared all of it */
     }
     before = prefix_hash(text, scratch, end - p->len);
     whole = prefix_hash(text, scratch, end);
@@ -432,6 +433,7 @@ ro_secrets_search(const ro_secrets *secrets, ro_secrets_form form,
     for (size_t end = TAIL; end <= text.len; end++) {
         uint64_t tail = tail_before(text.ptr + end);
         size_t i = find_tail(t, tail);
+        /* Most texts hold no tail of a secret and are never hashed. */
         if (i < t->count && !hashed) {
             if (!hash_prefixes(text, scratch)) {
                 return false;

@@ -41,8 +41,6 @@ ro_secrets_code ro_secrets_new(const ro_slice *values, size_t count,
                                ro_secrets **out);
 /* NULL is fine. */
 void ro_secrets_free(ro_secrets *secrets);
-/* Distinct values that are searched for. */
-size_t ro_secrets_count(const ro_secrets *secrets);
 
 typedef enum ro_secrets_form {
     RO_SECRETS_TEXT,   /* a text, percent-decoded or not */

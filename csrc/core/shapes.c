@@ -17,9 +17,24 @@ enum {
 #define URLSAFE (WORD | HYPHEN)
 #define TOKEN68 (URLSAFE | DOT | TOKEN_MORE)
 
+#ifdef RO_TEST_ALLOC
+static _Thread_local size_t looks;
+
+size_t
+ro_shapes_looks(void)
+{
+    return looks;
+}
+
+#define LOOKED(characters) (looks += (characters))
+#else
+#define LOOKED(characters) ((void)0)
+#endif
+
 static unsigned
 set_of(char c)
 {
+    LOOKED(1);
     if (c >= 'a' && c <= 'z') {
         return LOWER;
     }
@@ -315,6 +330,7 @@ pem_label(ro_slice text, size_t at)
 static bool
 is_space(char c)
 {
+    LOOKED(1);
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
@@ -329,6 +345,7 @@ pem_closing(search *in, size_t at)
         in->asked = true;
         in->closing
             = found == NULL ? in->text.len : (size_t)(found - in->text.ptr);
+        LOOKED(in->closing - at);
     }
     return in->closing;
 }

@@ -1,4 +1,4 @@
-/* What a credential looks like, whoever issued it.
+/* Finds what looks like a credential, whoever issued it.
  *
  * One table (in shapes.c) of prefixes, each with the alphabet of what
  * follows; a match needs a word boundary before the prefix and at least
@@ -22,5 +22,11 @@ void ro_shapes_search(ro_slice text,
 
 /* The prefixes of the table in its order, NULL behind the last. */
 const char *ro_shapes_prefix(size_t index);
+
+#ifdef RO_TEST_ALLOC
+/* Of a test build: characters that this thread has looked at so far, the
+ * measure of a search's work. */
+size_t ro_shapes_looks(void);
+#endif
 
 #endif

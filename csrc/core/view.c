@@ -2,6 +2,7 @@
 
 #include "core/alloc.h"
 #include "core/base64.h"
+#include "core/json_text.h"
 #include "core/percent.h"
 
 void
@@ -44,84 +45,25 @@ push(ro_view *view, char c, uint32_t start, uint32_t stop)
     view->len++;
 }
 
-/* The four hexadecimal digits at text[at], or -1. */
-static int32_t
-hex4(const char *text, size_t len, size_t at)
-{
-    int32_t value = 0;
-    if (len < 4 || at > len - 4) {
-        return -1;
-    }
-    for (size_t i = at; i < at + 4; i++) {
-        int digit = ro_hex_value(text[i]);
-        if (digit < 0) {
-            return -1;
-        }
-        value = value * 16 + digit;
-    }
-    return value;
-}
-
+/* Never more bytes than the escape has: 1 of 2 for \n, 3 of 6 for \uxxxx, 4 of
+ * 12 for a pair. All of them come from the whole escape, since a part of it
+ * cannot be replaced in the source. Half a pair, which only a text inside a
+ * string can hold, becomes three bytes that are no UTF-8. They are only
+ * searched, never written. */
 static void
-push_code_point(ro_view *view, uint32_t point, uint32_t start, uint32_t stop)
+push_point(ro_view *view, uint32_t point, uint32_t start, uint32_t stop)
 {
-    if (point < 0x80) {
-        push(view, (char)point, start, stop);
-        return;
+    char bytes[4];
+    size_t len = ro_json_encode(point, bytes);
+    for (size_t i = 0; i < len; i++) {
+        push(view, bytes[i], start, stop);
     }
-    if (point < 0x800) {
-        push(view, (char)(0xC0 | point >> 6), start, stop);
-    }
-    else if (point < 0x10000) {
-        push(view, (char)(0xE0 | point >> 12), start, stop);
-        push(view, (char)(0x80 | (point >> 6 & 0x3F)), start, stop);
-    }
-    else {
-        push(view, (char)(0xF0 | point >> 18), start, stop);
-        push(view, (char)(0x80 | (point >> 12 & 0x3F)), start, stop);
-        push(view, (char)(0x80 | (point >> 6 & 0x3F)), start, stop);
-    }
-    push(view, (char)(0x80 | (point & 0x3F)), start, stop);
 }
 
-/* The length of the escape at text[at] (a backslash) and what it stands
- * for; 0 when it is none. */
 static size_t
 escape_at(const char *text, size_t len, size_t at, uint32_t *point)
 {
-    static const char names[] = "\"\\/bfnrt";
-    static const char values[] = "\"\\/\b\f\n\r\t";
-    const char *name;
-    int32_t high;
-    int32_t low;
-
-    if (len - at < 2) {
-        return 0;
-    }
-    if (text[at + 1] != 'u') {
-        name = memchr(names, text[at + 1], sizeof(names) - 1);
-        if (name == NULL) {
-            return 0;
-        }
-        *point = (unsigned char)values[name - names];
-        return 2;
-    }
-    high = hex4(text, len, at + 2);
-    if (high < 0) {
-        return 0;
-    }
-    *point = (uint32_t)high;
-    if (high < 0xD800 || high > 0xDBFF || len - at < 12 || text[at + 6] != '\\'
-        || text[at + 7] != 'u') {
-        return 6;
-    }
-    low = hex4(text, len, at + 8);
-    if (low < 0xDC00 || low > 0xDFFF) {
-        return 6;
-    }
-    *point = 0x10000 + (((uint32_t)high - 0xD800) << 10)
-             + ((uint32_t)low - 0xDC00);
-    return 12;
+    return text[at] == '\\' ? ro_json_escape(text + at, len - at, point) : 0;
 }
 
 bool
@@ -136,16 +78,13 @@ ro_view_of_string(ro_view *view, ro_slice raw)
     view->len = 0;
     while (at < end) {
         uint32_t point = 0;
-        size_t used = 0;
-        if (raw.ptr[at] == '\\') {
-            used = escape_at(raw.ptr, end, at, &point);
-        }
+        size_t used = escape_at(raw.ptr, end, at, &point);
         if (used == 0) {
             push(view, raw.ptr[at], (uint32_t)at, (uint32_t)at + 1);
             used = 1;
         }
         else {
-            push_code_point(view, point, (uint32_t)at, (uint32_t)(at + used));
+            push_point(view, point, (uint32_t)at, (uint32_t)(at + used));
         }
         at += used;
     }
@@ -161,20 +100,17 @@ ro_view_unescape(ro_view *view)
     if (len == 0 || memchr(view->text, '\\', len) == NULL) {
         return false;
     }
-    view->len = 0;
+    view->len = 0; /* writing never overtakes reading: see push_point */
     while (at < len) {
         uint32_t point = 0;
-        size_t used = 0;
-        if (view->text[at] == '\\') {
-            used = escape_at(view->text, len, at, &point);
-        }
+        size_t used = escape_at(view->text, len, at, &point);
         if (used == 0) {
             push(view, view->text[at], view->start[at], view->stop[at]);
             used = 1;
         }
         else {
-            push_code_point(view, point, view->start[at],
-                            view->stop[at + used - 1]);
+            push_point(view, point, view->start[at],
+                       view->stop[at + used - 1]);
         }
         at += used;
     }
@@ -187,6 +123,7 @@ collapse(ro_view *view)
     if (!ro_percent_collapse(view->text, view->len)) {
         return false;
     }
+    /* The one byte that is left stands for the whole escape. */
     view->stop[view->len - 3] = view->stop[view->len - 1];
     view->len -= 2;
     return true;
@@ -195,7 +132,8 @@ collapse(ro_view *view)
 bool
 ro_view_percent(const ro_view *in, bool fully, ro_view *out, bool *changed)
 {
-    size_t fixed = 0; /* bytes of out that an escape may not begin in */
+    size_t fixed = 0; /* bytes of out that begin no escape in this pass: in
+                         "%2541" the sign that "%25" gives is one */
 
     if (!reserve(out, in->len)) {
         return false;
@@ -219,6 +157,8 @@ ro_view_percent(const ro_view *in, bool fully, ro_view *out, bool *changed)
     return true;
 }
 
+/* White space goes because encoders break their lines. What stands in other
+ * words becomes a run of digits by that, too; it is searched and no more. */
 bool
 ro_view_base64(const ro_view *in, ro_view *out)
 {

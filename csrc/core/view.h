@@ -31,17 +31,17 @@ void ro_view_free(ro_view *view);
  * offsets count from the opening quote. */
 bool ro_view_of_string(ro_view *view, ro_slice raw);
 
-/* Resolve JSON escapes in the text itself, in place; what is no escape
+/* Resolve JSON escapes in the text itself, in place; any other backslash
  * stays. Returns whether anything changed. */
 bool ro_view_unescape(ro_view *view);
 
-/* Resolve %XX; with `fully` also what appears by that (%2541). *changed is
- * whether anything was resolved. */
+/* Resolve %XX; with `fully` also the %XX that appear by that (%2541). *changed
+ * says whether anything was resolved. */
 bool ro_view_percent(const ro_view *in, bool fully, ro_view *out,
                      bool *changed);
 
-/* The standard base64 alphabet for both, and no white space. out may be
- * in. */
+/* The standard alphabet in place of the URL-safe one, and no white space. out
+ * may be in. */
 bool ro_view_base64(const ro_view *in, ro_view *out);
 
 #endif

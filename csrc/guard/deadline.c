@@ -82,6 +82,8 @@ ro_deadlines_take(ro_deadlines *queue, int64_t now)
     }
     queue->at[due] = NEVER;
     if (due == RO_DUE_END) {
+        /* The rest counts from now and not from when the end was due: a
+         * process that was stopped in between still gets its time. */
         queue->end = now;
         queue->at[RO_DUE_TAKEOVER] = now + RO_GUARD_TAKEOVER_MS;
         queue->at[RO_DUE_LAST] = now + RO_GUARD_END_MS;

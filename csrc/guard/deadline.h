@@ -10,9 +10,10 @@
 typedef enum ro_due {
     RO_DUE_CANCEL,   /* first deadline: the work is cancelled */
     RO_DUE_END,      /* the timeout envelope, if no other was chosen */
-    RO_DUE_TAKEOVER, /* queued when the end comes: no more waiting for the
-                        finisher */
-    RO_DUE_LAST,     /* the same: the process goes, whatever it is doing */
+    RO_DUE_TAKEOVER, /* queued when the end comes: the watcher waits no
+                        longer for the finisher */
+    RO_DUE_LAST,     /* queued when the end comes: the process goes,
+                        whatever it is doing */
     RO_DUE_HOOK,     /* the exit hook overran; queued when it starts */
     RO_DUE_COUNT,
 } ro_due;
@@ -20,8 +21,8 @@ typedef enum ro_due {
 typedef struct ro_deadlines {
     int64_t start; /* when the clock started */
     int64_t first; /* RO_DUE_CANCEL's time, also after it came */
-    int64_t end;   /* RO_DUE_END's time; once it came, when it came: a
-                      process that was paused still gets to write */
+    int64_t end;   /* RO_DUE_END's time; after it came, the time at which
+                      it was taken */
     int64_t grace;
     int64_t at[RO_DUE_COUNT]; /* INT64_MAX: not queued */
 } ro_deadlines;

@@ -13,7 +13,9 @@ static ro_proc_mark
 decide(const ro_procs *procs, const ro_lineage *lineage, const ro_proc *proc,
        size_t *steps, bool *loose)
 {
-    for (*steps = 0; *steps <= procs->len; (*steps)++) {
+    /* Nobody is further up than there are processes: a longer way is a ring
+     * of entries that were read at different times. */
+    for (*steps = 0; *steps < procs->len; (*steps)++) {
         if (proc->mark != RO_PROC_UNKNOWN) {
             return proc->mark;
         }
@@ -27,13 +29,14 @@ decide(const ro_procs *procs, const ro_lineage *lineage, const ro_proc *proc,
             return RO_PROC_OTHER;
         }
         const ro_proc *parent = ro_procs_find(procs, proc->ppid);
+        /* A parent that is younger than its child took over the pid of the
+         * one that has died. */
         if (parent == NULL || parent->start > proc->start) {
             *loose = true;
             return RO_PROC_OTHER;
         }
         proc = parent;
     }
-    /* a ring: read while pids moved */
     *loose = true;
     return RO_PROC_OTHER;
 }

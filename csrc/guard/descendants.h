@@ -1,5 +1,5 @@
-/* Whose process is whose, over one snapshot; no system calls here. The rule
- * is at the end of guard.h. */
+/* Which processes of one snapshot are ours; no system calls here. The rule
+ * is in ending.h. */
 #ifndef RO_GUARD_DESCENDANTS_H
 #define RO_GUARD_DESCENDANTS_H
 
@@ -7,14 +7,13 @@
 
 typedef struct ro_lineage {
     pid_t self;
-    const ro_procs *spared; /* sorted; what existed at start */
-    uint64_t spare_before;  /* ticks: what is older is spared; 0: nothing */
+    const ro_procs *spared; /* sorted: those that existed at start */
+    uint64_t spare_before;  /* ticks: older ones are spared; 0: none */
 } ro_lineage;
 
-/* Mark every process of the sorted snapshot. A parent that is missing, or
- * younger than its child (the pid was used again), leads nowhere: the child
- * has been orphaned since and the next snapshot knows where it went. True
- * when there was such a one. */
+/* Mark every process of the sorted snapshot. True when a process's parent is
+ * missing, or younger than its child (the pid was used again): the child has
+ * lost its parent since, and the next snapshot knows the new one. */
 bool ro_descendants_mark(ro_procs *procs, const ro_lineage *lineage);
 
 /* Processes that are ours, alive and were not in the snapshot before. */

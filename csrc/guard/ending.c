@@ -17,7 +17,7 @@
 /* milliseconds: the last round, between RO_GUARD_KILL_MS and _END_MS */
 #define LAST_KILL_MS 30
 
-/* Any child at all, dead or alive? A cheap and sure no. */
+/* Whether there is any child, dead or alive. False is certain, and cheap. */
 static bool
 have_children(void)
 {
@@ -102,7 +102,8 @@ ro_ending_init(ro_ending *ending, unsigned *degraded)
     }
     if (!note_existing(ending)) {
         *degraded |= RO_GUARD_NO_STARTERS;
-        /* an unknown time spares all: better a stray than a stranger */
+        /* An unknown time spares all: one of ours may stay rather than
+         * another's end. */
         uint64_t ticks = ro_clock_boot_ticks();
         ending->lineage.spare_before = ticks == 0 ? UINT64_MAX : ticks;
     }
@@ -144,9 +145,12 @@ is_same(const ro_ending *ending, const ro_proc *proc)
            && again.start == proc->start;
 }
 
-/* The pidfd is opened before the last look: when the process is still the
- * same then, the descriptor cannot mean another one. False: a stranger, or
- * out of reach; one that is gone took the signal. */
+/* The pidfd is opened before the last look. If the process is still the same
+ * at that look, then it was the same when the descriptor was opened, and a
+ * descriptor never moves to another process. kill() after the look has a gap
+ * in which the pid may be used again; it is left for kernels without pidfds.
+ * False: not ours, or out of reach. A process that is gone counts as one
+ * that took the signal. */
 static bool
 send(const ro_ending *ending, const ro_proc *proc, int number)
 {
@@ -174,7 +178,8 @@ send(const ro_ending *ending, const ro_proc *proc, int number)
     return sent;
 }
 
-/* How many took the signal. The newest first, it may be about to fork. */
+/* How many took the signal. The newest comes first: it may be about to fork.
+ */
 static size_t
 send_all(const ro_ending *ending, const ro_procs *procs, int number,
          int64_t until)
@@ -184,7 +189,7 @@ send_all(const ro_ending *ending, const ro_procs *procs, int number,
         const ro_proc *proc = &procs->list[i - 1];
         if (proc->mark == RO_PROC_OURS && !proc->dead) {
             sent += send(ending, proc, number);
-            if (ro_clock_now() >= until) {
+            if (ro_monotonic_ms() >= until) {
                 break;
             }
         }
@@ -192,7 +197,8 @@ send_all(const ro_ending *ending, const ro_procs *procs, int number,
     return sent;
 }
 
-/* By pid, so that a thread that waits for another child gets its status. */
+/* By pid and not by waitpid(-1): a thread of the process may wait for a child
+ * of its own, whose status is then still there for it. */
 static void
 reap(const ro_ending *ending)
 {
@@ -212,7 +218,7 @@ reap(const ro_ending *ending)
 static void
 reap_all(int64_t until)
 {
-    while (ro_clock_now() < until) {
+    while (ro_monotonic_ms() < until) {
         pid_t pid = RO_SYS(WAITPID, waitpid(-1, NULL, WNOHANG | __WALL), -1);
         if (pid == 0 || (pid < 0 && errno != EINTR)) {
             return;
@@ -251,9 +257,9 @@ look_round(ro_ending *ending)
     return seen;
 }
 
-/* Stop what is new, and kill when nothing is. Where /proc is not to be read
- * to its end, all that was ever seen is killed: nothing may stay behind
- * merely stopped. */
+/* Stops all while there is a new process, and kills all once there is none.
+ * Where /proc cannot be read to its end, all that was ever seen is killed:
+ * nothing may stay behind merely stopped. */
 static size_t
 act_on(ro_ending *ending, const sight *seen, int64_t until)
 {
@@ -273,33 +279,35 @@ act_on(ro_ending *ending, const sight *seen, int64_t until)
 static void
 run_rounds(ro_ending *ending, int64_t until)
 {
-    int64_t give_up = ro_clock_now() + RO_GUARD_KILL_TRY_MS;
-    int nap_ms = 1;
+    int64_t give_up = ro_monotonic_ms() + RO_GUARD_KILL_TRY_MS;
+    int wait_ms = 1;
     int quiet = 0;
     ending->before.len = 0;
     ending->now.len = 0;
     while (have_children()) {
         sight seen = look_round(ending);
-        int64_t now = ro_clock_now();
+        int64_t now = ro_monotonic_ms();
         reap(ending);
         if (now >= until || now >= give_up) {
-            seen.whole = false;
+            seen.whole = false; /* no more stopping: kill all that was seen */
             (void)act_on(ending, &seen, now + LAST_KILL_MS);
             return;
         }
         size_t sent = act_on(ending, &seen, until);
-        /* what is left are strangers: look once more, longer when unsure */
+        /* Nothing took a signal, so what is left is not ours. An orphan
+         * between two parents is missing from one look: look again. */
         quiet = sent > 0 ? 0 : quiet + 1;
         if (quiet >= (seen.whole && !seen.loose ? 2 : 8)) {
             return;
         }
         if (seen.fresh > 0 && seen.whole) {
-            give_up = ro_clock_now() + RO_GUARD_KILL_TRY_MS;
-            nap_ms = 1;
+            /* no wait: the next look must come before the next fork */
+            give_up = ro_monotonic_ms() + RO_GUARD_KILL_TRY_MS;
+            wait_ms = 1;
             continue;
         }
-        ro_clock_nap(nap_ms);
-        nap_ms = nap_ms < 16 ? nap_ms * 2 : nap_ms;
+        ro_clock_sleep(wait_ms);
+        wait_ms = wait_ms < 16 ? wait_ms * 2 : wait_ms;
     }
 }
 

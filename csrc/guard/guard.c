@@ -1,26 +1,20 @@
 #include "guard/guard.h"
 
 #include <errno.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/wake.h"
 #include "guard/state.h"
 #include "guard/sys.h"
 
 /* bytes: the exit hook's code runs on it too */
 #define STACK (512 * 1024)
 
-static const char *const code_names[] = {
-    [RO_GUARD_OK] = "ok",
-    [RO_GUARD_TWICE] = "twice",
-    [RO_GUARD_BAD_OPTION] = "bad_option",
-    [RO_GUARD_NO_MEMORY] = "no_memory",
-    [RO_GUARD_NO_DESCRIPTOR] = "no_descriptor",
-    [RO_GUARD_NO_SIGNAL] = "no_signal",
-    [RO_GUARD_NO_THREAD] = "no_thread",
-};
+#define X(id, word) word,
+static const char *const code_names[] = {RO_GUARD_CODES(X)};
+#undef X
 
 const char *
 ro_guard_code_name(ro_guard_code code)
@@ -36,7 +30,10 @@ copy_envelopes(ro_guard *guard, const ro_guard_options *options)
     guard->interrupted
         = ro_memdup(options->interrupted.ptr, options->interrupted.len);
     guard->interrupted_len = options->interrupted.len;
-    return guard->timeout != NULL && guard->interrupted != NULL;
+    guard->failed = ro_memdup(options->failed.ptr, options->failed.len);
+    guard->failed_len = options->failed.len;
+    return guard->timeout != NULL && guard->interrupted != NULL
+           && guard->failed != NULL;
 }
 
 static bool
@@ -45,7 +42,7 @@ open_events(ro_guard *guard)
     int *fds[] = {&guard->signal_fd, &guard->cancel_fd, &guard->stop_fd,
                   &guard->wake_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
-        *fds[i] = RO_SYS(EVENTFD, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), -1);
+        *fds[i] = RO_SYS(EVENTFD, ro_wake_new(), -1);
         if (*fds[i] < 0) {
             return false;
         }
@@ -60,8 +57,8 @@ start_clock(ro_guard *guard, const ro_guard_options *options)
         = options->deadline_ms > 0 ? options->deadline_ms : RO_DEADLINE_MS;
     int grace
         = options->grace_ms > 0 ? options->grace_ms : RO_DEADLINE_GRACE_MS;
-    int64_t now = ro_clock_now();
     int64_t age = ro_clock_age();
+    int64_t now = ro_monotonic_ms(); /* after the age: late, never early */
     if (age < 0) {
         guard->degraded |= RO_GUARD_NO_AGE;
     }
@@ -78,38 +75,22 @@ adopt_orphans(ro_guard *guard)
     }
 }
 
-static int
-start_thread(pthread_t *thread, void *(*run)(void *), ro_guard *guard)
-{
-    pthread_attr_t attr;
-    int failed = pthread_attr_init(&attr);
-    if (failed == 0) {
-        failed = pthread_attr_setstacksize(&attr, STACK);
-        if (failed == 0) {
-            failed = RO_SYS(PTHREAD_CREATE,
-                            pthread_create(thread, &attr, run, guard), errno);
-        }
-        (void)pthread_attr_destroy(&attr);
-    }
-    return failed;
-}
-
-/* Every signal is blocked in both from their first instruction on. */
+/* The finisher first: undo can end it by the semaphore, whereas a watcher
+ * that runs may claim the end. So the watcher is the last that can fail. */
 static bool
 start_threads(ro_guard *guard)
 {
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
-        return false;
-    }
-    guard->finisher_runs
-        = start_thread(&guard->finisher, ro_guard_finisher, guard) == 0;
-    bool both = guard->finisher_runs
-                && start_thread(&guard->watcher, ro_guard_watcher, guard) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return both;
+    guard->finisher_runs = RO_SYS(PTHREAD_CREATE,
+                                  ro_thread_start(&guard->finisher, STACK,
+                                                  ro_guard_finisher, guard),
+                                  errno)
+                           == 0;
+    return guard->finisher_runs
+           && RO_SYS(PTHREAD_CREATE,
+                     ro_thread_start(&guard->watcher, STACK, ro_guard_watcher,
+                                     guard),
+                     errno)
+                  == 0;
 }
 
 static ro_guard_code
@@ -126,7 +107,12 @@ start(ro_guard *guard, const ro_guard_options *options)
         return RO_GUARD_NO_MEMORY;
     }
     adopt_orphans(guard);
-    if (!ro_signals_install(&guard->signals, guard->signal_fd)) {
+    if (!ro_privacy_close(&guard->privacy)) {
+        guard->degraded |= RO_GUARD_NOT_PRIVATE;
+    }
+    ro_signals_set_guard(guard);
+    if (!ro_signals_install(&guard->signals, guard->signal_fd)
+        || !ro_crash_install(&guard->crash)) {
         return RO_GUARD_NO_SIGNAL;
     }
     if (!start_threads(guard)) {
@@ -136,10 +122,14 @@ start(ro_guard *guard, const ro_guard_options *options)
     return RO_GUARD_OK;
 }
 
+/* The opposite order of start: no handler may run once what it uses is gone,
+ * and standard output is given back last. */
 static void
 undo(ro_guard *guard)
 {
+    ro_crash_restore(&guard->crash);
     ro_signals_restore(&guard->signals);
+    ro_privacy_open(&guard->privacy);
     atomic_store(&guard->undo, true);
     if (guard->finisher_runs) {
         (void)sem_post(&guard->claimed);
@@ -158,6 +148,7 @@ undo(ro_guard *guard)
     (void)pthread_mutex_destroy(&guard->lock);
     ro_free(guard->timeout);
     ro_free(guard->interrupted);
+    ro_free(guard->failed);
     ro_free(guard);
 }
 
@@ -188,7 +179,8 @@ ro_guard_start(const ro_guard_options *options, ro_guard_code *why)
     ro_guard *guard = NULL;
     why = why != NULL ? why : &ignored;
     if (options->deadline_ms < 0 || options->grace_ms < 0
-        || options->timeout.len == 0 || options->interrupted.len == 0) {
+        || options->timeout.len == 0 || options->interrupted.len == 0
+        || options->failed.len == 0) {
         *why = RO_GUARD_BAD_OPTION;
         return NULL;
     }
@@ -208,6 +200,13 @@ ro_guard_start(const ro_guard_options *options, ro_guard_code *why)
     return guard;
 }
 
+bool
+ro_guard_core_limit(const ro_guard *guard, rlim_t *out)
+{
+    *out = guard->privacy.core_before;
+    return guard->privacy.limited;
+}
+
 unsigned
 ro_guard_degraded(const ro_guard *guard)
 {
@@ -222,6 +221,8 @@ ro_guard_parse_deadline(const char *text)
         return -1;
     }
     for (const char *at = text; *at != '\0'; at++) {
+        /* The bound is looked at before the next digit, so ms cannot
+         * overflow, however long the text is. */
         if (*at < '0' || *at > '9' || ms > RO_DEADLINE_MS) {
             return -1;
         }
@@ -234,7 +235,8 @@ bool
 ro_guard_set_deadline(ro_guard *guard, int ms)
 {
     pthread_mutex_lock(&guard->lock);
-    bool lowered = ro_deadlines_lower(&guard->deadlines, ro_clock_now(), ms);
+    bool lowered
+        = ro_deadlines_lower(&guard->deadlines, ro_monotonic_ms(), ms);
     pthread_mutex_unlock(&guard->lock);
     if (lowered) {
         ro_guard_raise(guard->wake_fd);
@@ -252,7 +254,7 @@ int
 ro_guard_ms_left(ro_guard *guard)
 {
     pthread_mutex_lock(&guard->lock);
-    int left = ro_deadlines_left(&guard->deadlines, ro_clock_now());
+    int left = ro_deadlines_left(&guard->deadlines, ro_monotonic_ms());
     pthread_mutex_unlock(&guard->lock);
     return left;
 }

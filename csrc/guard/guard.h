@@ -22,38 +22,34 @@
 #ifndef RO_GUARD_GUARD_H
 #define RO_GUARD_GUARD_H
 
+#include <sys/resource.h>
+
 #include "core/buf.h"
 #include "core/limits.h"
 #include "core/slice.h"
+#include "guard/codes.h"
 
 typedef struct ro_guard ro_guard;
-
-typedef enum ro_guard_code {
-    RO_GUARD_OK = 0,
-    RO_GUARD_TWICE,      /* there is one, or was before a fork */
-    RO_GUARD_BAD_OPTION, /* a time below 0 or a missing envelope */
-    RO_GUARD_NO_MEMORY,
-    RO_GUARD_NO_DESCRIPTOR, /* 0 to 2 not settled, no copy, no eventfd */
-    RO_GUARD_NO_SIGNAL,
-    RO_GUARD_NO_THREAD,
-} ro_guard_code;
 
 typedef struct ro_guard_options {
     int deadline_ms;      /* first deadline; 0: RO_DEADLINE_MS */
     int grace_ms;         /* from there to the end; 0: the default */
     ro_slice timeout;     /* envelope and newline; copied */
     ro_slice interrupted; /* envelope and newline; copied */
+    ro_slice failed;      /* the same, for a crash; copied */
 } ro_guard_options;
 
-/* What start could not do and can live without; see ro_guard_degraded. */
+/* What start could not do, although the guard works without it; see
+ * ro_guard_degraded. */
 enum {
-    RO_GUARD_NO_AGE = 1,     /* process age unknown: the clock starts now */
-    RO_GUARD_NO_PROC = 2,    /* no /proc that shows us: the only
-                                descendants that end are those that the
-                                kernel ends with PID 1 */
-    RO_GUARD_NO_REAPER = 4,  /* orphans of our children escape */
-    RO_GUARD_NO_STARTERS = 8 /* the list of children at start is cut short:
+    RO_GUARD_NO_AGE = 1,      /* process age unknown: the clock starts now */
+    RO_GUARD_NO_PROC = 2,     /* no /proc that shows us: the only
+                                 descendants that end are those that the
+                                 kernel ends with PID 1 */
+    RO_GUARD_NO_REAPER = 4,   /* orphans of our children escape */
+    RO_GUARD_NO_STARTERS = 8, /* the list of children at start is cut short:
                                 what is older than the guard is spared */
+    RO_GUARD_NOT_PRIVATE = 16 /* it stays dumpable */
 };
 
 /* Once per process, from the main thread, before any other thread starts.
@@ -70,20 +66,24 @@ enum {
  *     clock starts now.
  *  4. the descendants that exist are noted; they will be spared.
  *  5. child sub-reaper, unless PID 1.
- *  6. handlers for SIGINT, SIGTERM, SIGHUP; what was ignored stays ignored,
- *     the mask stays as it is. Nothing else may set handlers for them.
- *  7. the threads.
+ *  6. not dumpable, no core (guard/privacy.h).
+ *  7. handlers for the signals that interrupt (guard/signals.h): what was
+ *     ignored stays ignored, what was blocked is not blocked any more; and
+ *     for those of a crash (guard/crash.h). Nothing else may set handlers for
+ *     any of them.
+ *  8. the threads.
  * Returns NULL after a failure, with *why set and everything undone: 1 and 2
  * are what they were (the null device where they were closed), so the caller
  * can still print by ro_guard_finish(NULL, ...). The guard is never freed.
  * why may be NULL. */
 ro_guard *ro_guard_start(const ro_guard_options *options, ro_guard_code *why);
 
-/* A static lower-case word: "ok", "twice", "no_memory", ... */
-const char *ro_guard_code_name(ro_guard_code code);
-
 /* RO_GUARD_NO_* flags of a guard that started. */
 unsigned ro_guard_degraded(const ro_guard *guard);
+
+/* What the soft limit of core files was, for children; false when it was not
+ * changed. */
+bool ro_guard_core_limit(const ro_guard *guard, rlim_t *out);
 
 /* Milliseconds, or -1. Only digits without a leading zero, from
  * RO_DEADLINE_MIN_MS to RO_DEADLINE_MS: no sign, space, or fraction. */
@@ -139,13 +139,14 @@ void ro_guard_set_exit_hook(ro_guard *guard, void (*hook)(void *, int),
 
 /* The end: exactly one call per process (or the watcher, which finishes with
  * the interrupted envelope and 130 after a signal, with the timeout envelope
- * and 1 at the end) is the winner; every other caller sleeps until the
- * process is gone. The winner's bytes go to the private standard output, then
- * it is closed, the hook is called, descendants end and are reaped, and the
- * process leaves by _exit(exit_code), without atexit handlers. The status is 1
- * instead when not every byte was taken: closed at start, reader gone,
- * ENOSPC, nobody reading until the end. Once a byte is out no other envelope
- * begins. The whole is over RO_GUARD_END_MS after the end at the latest.
+ * and 1 at the end; or a thread that crashed, with the failed envelope and its
+ * signal) is the winner; every other caller sleeps until the process is
+ * gone. The finisher writes the winner's bytes to the private standard output,
+ * closes it, calls the hook, ends and reaps the descendants (guard/ending.h
+ * says which), and leaves by _exit(exit_code), without atexit handlers. The
+ * status is 1 instead when not every byte was taken: closed at start, reader
+ * gone, ENOSPC, nobody reading until the end. Once a byte is out no other
+ * envelope begins. All is over RO_GUARD_END_MS after the end at the latest.
  *
  * guard NULL (start was refused): bytes go to descriptor 1, then _exit.
  * In a child that was forked off the process: _exit(1), nothing written. */
@@ -160,16 +161,5 @@ _Noreturn void ro_guard_finish(ro_guard *guard, int exit_code, ro_slice bytes);
 #define RO_GUARD_HOOK_SLACK_MS 250
 /* milliseconds: killing what does not die (uninterruptible sleep) */
 #define RO_GUARD_KILL_TRY_MS 2500
-
-/* Whose process is it? Ours is what has this process among its ancestors,
- * also after setsid and double fork (orphans come to the sub-reaper), except
- *  - what existed at start (a shell's children from before its exec), with
- *    everything below it as long as its parent lives;
- *  - processes whose real uid is another one;
- *  - processes in another pid namespace (their count of NSpid differs);
- *  - services that another process starts on request (systemd, D-Bus, a
- *    container daemon): they never were below us.
- * A process that a spared one starts and orphans after our start cannot be
- * told from our own orphans and ends. */
 
 #endif

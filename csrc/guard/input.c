@@ -8,7 +8,7 @@
 /* bytes: one read */
 #define CHUNK 65536
 /* milliseconds: between two looks when poll is no help */
-#define NAP_MS 5
+#define RETRY_MS 5
 
 typedef enum wait_result {
     WAIT_DATA,
@@ -16,7 +16,7 @@ typedef enum wait_result {
     WAIT_STOPPING,
 } wait_result;
 
-/* Until descriptor 0 has something to say, a nap when poll fails. */
+/* Until descriptor 0 has bytes or its end, or for a moment when poll fails. */
 static wait_result
 wait_for_input(ro_guard *guard)
 {
@@ -26,6 +26,7 @@ wait_for_input(ro_guard *guard)
             {.fd = guard->cancel_fd, .events = POLLIN},
             {.fd = guard->stop_fd, .events = POLLIN},
         };
+        /* No timeout: cancel_fd becomes readable when the deadline comes. */
         int ready = RO_SYS(POLL, poll(fds, 3, -1), -1);
         if (ro_guard_stopping(guard)) {
             return WAIT_STOPPING;
@@ -37,7 +38,7 @@ wait_for_input(ro_guard *guard)
             return WAIT_DATA;
         }
         if (ready < 0) {
-            ro_clock_nap(NAP_MS);
+            ro_clock_sleep(RETRY_MS);
         }
     }
 }
@@ -51,6 +52,8 @@ read_all(ro_guard *guard, size_t max, ro_buf *out, char *chunk)
             return waited == WAIT_TIMEOUT ? RO_INPUT_TIMEOUT
                                           : RO_INPUT_STOPPING;
         }
+        /* One byte over the bound is read, to tell "as much as is allowed"
+         * from "too much". */
         size_t room = max - out->len + 1;
         size_t want = room < CHUNK ? room : CHUNK;
         ssize_t n = RO_SYS(READ, read(STDIN_FILENO, chunk, want), -1);
@@ -62,7 +65,7 @@ read_all(ro_guard *guard, size_t max, ro_buf *out, char *chunk)
                 return RO_INPUT_BROKEN;
             }
             if (errno == EAGAIN) {
-                ro_clock_nap(1); /* someone else was faster */
+                ro_clock_sleep(1); /* someone else was faster */
             }
             continue;
         }

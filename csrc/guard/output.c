@@ -8,10 +8,12 @@
 #include "guard/clock.h"
 #include "guard/sys.h"
 
-/* bytes: what a pipe that polls writable takes without blocking */
+/* bytes: what a pipe that polls writable takes without blocking (PIPE_BUF).
+ * The descriptor itself stays blocking, because its flags are shared with
+ * whoever else has it open. */
 #define CHUNK 4096
 /* milliseconds: between two looks when poll is no help */
-#define NAP_MS 5
+#define RETRY_MS 5
 
 static int
 open_null(int flags)
@@ -39,7 +41,10 @@ copy_high(int fd)
     return RO_SYS(FCNTL, fcntl(fd, F_DUPFD_CLOEXEC, RO_OUTPUT_LOWEST), -1);
 }
 
-/* A gap is filled with what every child may inherit. */
+/* Opens the null device where the descriptor is closed, or else the next
+ * socket of the process would become descriptor 1. Children may inherit it.
+ * A descriptor that exec would close did not come with exec: something in
+ * this process was opened into the gap, and the stream itself was closed. */
 static bool
 settle(int fd, bool *closed)
 {
@@ -123,7 +128,7 @@ ro_output_write(int fd, ro_slice bytes, int64_t until)
 {
     size_t done = 0;
     while (done < bytes.len) {
-        int64_t left = until - ro_clock_now();
+        int64_t left = until - ro_monotonic_ms();
         struct pollfd ready = {.fd = fd, .events = POLLOUT};
         if (left <= 0) {
             return false;
@@ -135,7 +140,7 @@ ro_output_write(int fd, ro_slice bytes, int64_t until)
         }
         if (polled < 0) {
             /* write may block now, and the watcher knows */
-            ro_clock_nap(NAP_MS);
+            ro_clock_sleep(RETRY_MS);
         }
         size_t len = bytes.len - done < CHUNK ? bytes.len - done : CHUNK;
         ssize_t n = RO_SYS(WRITE, write(fd, bytes.ptr + done, len), -1);
@@ -143,7 +148,7 @@ ro_output_write(int fd, ro_slice bytes, int64_t until)
             done += (size_t)n;
         }
         else if (n == 0 || errno == EAGAIN) {
-            ro_clock_nap(1); /* someone else was faster */
+            ro_clock_sleep(1); /* someone else was faster */
         }
         else if (errno != EINTR) {
             return false;

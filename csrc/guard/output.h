@@ -27,7 +27,7 @@ void ro_output_undo(ro_output *output);
 void ro_output_keep(ro_output *output);
 
 /* Poll and write, at most 4,096 bytes at a time, until all is out. False
- * after an error or when it is `until` (ms of ro_clock_now). May block for
+ * after an error or when it is `until` (ms of ro_monotonic_ms). May block for
  * longer in write itself (terminals, sockets, another writer on the pipe). */
 bool ro_output_write(int fd, ro_slice bytes, int64_t until);
 

@@ -121,6 +121,7 @@ ro_proc_parse_stat(ro_slice stat, ro_proc *out)
     if (stat.len == 0 || !take_number(&at, end, &pid)) {
         return false;
     }
+    /* The last one: a command's name may hold ") " itself. */
     const char *close = memrchr(at, ')', (size_t)(end - at));
     if (close == NULL || end - close < 3 || close[1] != ' ') {
         return false;
@@ -140,6 +141,7 @@ ro_proc_parse_stat(ro_slice stat, ro_proc *out)
         .pid = (pid_t)pid,
         .ppid = (pid_t)field[4],
         .start = field[22],
+        /* A zombie leader with threads left runs on and can fork. */
         .dead = (state == 'Z' || state == 'X') && field[20] <= 1,
     };
     return true;
@@ -224,7 +226,9 @@ ro_proc_read(int proc_fd, const char *pid, const char *name, char *buffer,
             continue;
         }
         if (n < 0) {
+            int failed = errno;
             (void)close(fd);
+            errno = failed;
             return -1;
         }
         if (n == 0) {
@@ -241,12 +245,16 @@ ro_proc_read(int proc_fd, const char *pid, const char *name, char *buffer,
 #define STAT_BYTES 1024
 #define STATUS_BYTES 8192
 
-static bool
+/* 0, or an errno that says why there is nothing in *out. */
+static int
 look(int proc_fd, const char *pid, ro_proc *out)
 {
     char stat[STAT_BYTES];
     ssize_t len = ro_proc_read(proc_fd, pid, "stat", stat, sizeof(stat));
-    return len > 0 && ro_proc_parse_stat(ro_slice_of(stat, (size_t)len), out);
+    if (len < 0) {
+        return errno;
+    }
+    return ro_proc_parse_stat(ro_slice_of(stat, (size_t)len), out) ? 0 : EIO;
 }
 
 bool
@@ -254,7 +262,7 @@ ro_proc_look(int proc_fd, pid_t pid, ro_proc *out)
 {
     char name[24];
     (void)snprintf(name, sizeof(name), "%ld", (long)pid);
-    return look(proc_fd, name, out);
+    return look(proc_fd, name, out) == 0;
 }
 
 bool
@@ -281,15 +289,11 @@ read_entry(ro_procs *procs, int proc_fd, const char *name)
     if (name[0] < '1' || name[0] > '9') {
         return;
     }
-    /* one that is gone again is no loss; one that cannot be read is */
-    errno = 0;
-    if (!look(proc_fd, name, &proc)) {
-        if (errno != ENOENT && errno != ESRCH) {
-            procs->cut = true;
-        }
-        return;
+    int failed = look(proc_fd, name, &proc);
+    if (failed == ENOENT || failed == ESRCH) {
+        return; /* gone again: no loss */
     }
-    if (!ro_procs_add(procs, &proc)) {
+    if (failed != 0 || !ro_procs_add(procs, &proc)) {
         procs->cut = true;
     }
 }
@@ -297,8 +301,9 @@ read_entry(ro_procs *procs, int proc_fd, const char *name)
 bool
 ro_procs_read(ro_procs *procs, int proc_fd)
 {
-    /* a few names at a time: whoever forks and leaves as fast as it can is
-     * met by a listing that is microseconds old, not milliseconds */
+    /* A few names at a time. A process that forks and leaves as fast as it
+     * can is looked at microseconds after it was listed, not milliseconds
+     * after, when it would be gone. */
     _Alignas(8) char buffer[128];
     procs->len = 0;
     procs->cut = false;

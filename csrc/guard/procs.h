@@ -1,4 +1,5 @@
-/* What /proc says about processes, read without the heap but for growth. */
+/* Processes as /proc shows them. Reading takes memory only to grow the list.
+ */
 #ifndef RO_GUARD_PROCS_H
 #define RO_GUARD_PROCS_H
 
@@ -44,7 +45,7 @@ bool ro_procs_has(const ro_procs *procs, const ro_proc *proc);
 
 /* One line of /proc/PID/stat. The command may hold any byte. */
 bool ro_proc_parse_stat(ro_slice stat, ro_proc *out);
-/* From /proc/PID/status. */
+/* Whose process it is, from /proc/PID/status. */
 typedef struct ro_proc_owner {
     uid_t uid;      /* real */
     unsigned depth; /* pid namespaces in which it has a pid, from that of
@@ -60,8 +61,8 @@ ssize_t ro_proc_read(int proc_fd, const char *pid, const char *name,
 /* As above for one process. */
 bool ro_proc_look(int proc_fd, pid_t pid, ro_proc *out);
 bool ro_proc_look_owner(int proc_fd, const char *pid, ro_proc_owner *out);
-/* Forget what was there and read all. False when the directory does not
- * open up; cut is set when it ended early. */
+/* Forget what was there and read all. False when the directory cannot be read
+ * at all; cut is set when reading ended early. */
 bool ro_procs_read(ro_procs *procs, int proc_fd);
 
 #endif

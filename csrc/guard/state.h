@@ -1,8 +1,8 @@
 /* The guard itself; shared by the files of this directory alone.
  *
  * lock guards deadlines and hook. It is held for a few instructions, never
- * over a call out. What is not marked is written before the threads start,
- * or by the thread named.
+ * over a call out. A member without a mark is written before the threads
+ * start, or by the thread named.
  */
 #ifndef RO_GUARD_STATE_H
 #define RO_GUARD_STATE_H
@@ -12,10 +12,12 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "guard/crash.h"
 #include "guard/deadline.h"
 #include "guard/ending.h"
 #include "guard/guard.h"
 #include "guard/output.h"
+#include "guard/privacy.h"
 #include "guard/signals.h"
 
 typedef enum ro_claim {
@@ -28,12 +30,16 @@ struct ro_guard {
     pid_t pid;
     unsigned degraded;
     ro_output output;
+    ro_privacy privacy;
     ro_signals signals;
+    ro_crash crash;
     ro_ending ending; /* by whoever set killing */
     char *timeout;
     char *interrupted;
+    char *failed;
     size_t timeout_len;
     size_t interrupted_len;
+    size_t failed_len;
 
     int signal_fd; /* written by the signal handler */
     int cancel_fd; /* readable from the first deadline on */
@@ -48,9 +54,12 @@ struct ro_guard {
     int exit_code;       /* by the winner, before RO_CLAIM_PUBLIC */
     ro_slice bytes;      /* the same */
     sem_t claimed;       /* wakes the finisher */
+    atomic_bool begun;   /* somebody writes an envelope */
     atomic_bool written; /* every byte is out */
     atomic_bool killing; /* a thread does the ending; the other one sleeps */
     atomic_bool undo;    /* start failed: the finisher returns */
+    atomic_int crashed;  /* the signal that this process is to die by; or 0 */
+    atomic_int finisher_id; /* its thread id, for the handler of a crash */
 
     pthread_t watcher;
     pthread_t finisher;

@@ -6,7 +6,7 @@
 #include "guard/sys.h"
 
 /* milliseconds: between two looks when poll fails */
-#define NAP_MS 5
+#define RETRY_MS 5
 
 /* An eventfd keeps what is added until it is read: a write that fails for
  * any passing reason is tried again. */
@@ -20,7 +20,7 @@ ro_guard_raise(int event_fd)
             return; /* EAGAIN: the counter is full, so it is readable */
         }
         if (errno != EINTR) {
-            ro_clock_nap(1);
+            ro_clock_sleep(1);
         }
     }
 }
@@ -37,7 +37,7 @@ static ro_due
 take_due(ro_guard *guard, int *wait_ms)
 {
     pthread_mutex_lock(&guard->lock);
-    int64_t now = ro_clock_now();
+    int64_t now = ro_monotonic_ms();
     ro_due due = ro_deadlines_take(&guard->deadlines, now);
     *wait_ms = ro_deadlines_wait(&guard->deadlines, now);
     pthread_mutex_unlock(&guard->lock);
@@ -81,6 +81,8 @@ ro_guard_watcher(void *arg)
             {.fd = guard->signal_fd, .events = POLLIN},
             {.fd = guard->wake_fd, .events = POLLIN},
         };
+        /* The reads say what came, whatever poll says: a poll that fails
+         * must not lose a signal. */
         int ready = RO_SYS(POLL, poll(fds, 2, wait_ms), -1);
         bool woken = lower_event(guard->wake_fd);
         bool signalled = lower_event(guard->signal_fd);
@@ -90,7 +92,7 @@ ro_guard_watcher(void *arg)
                 ro_slice_of(guard->interrupted, guard->interrupted_len));
         }
         if (ready != 0 && !woken && !signalled) {
-            ro_clock_nap(NAP_MS);
+            ro_clock_sleep(RETRY_MS); /* poll or read fails: no busy loop */
         }
     }
 }

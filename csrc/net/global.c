@@ -1,7 +1,7 @@
 /* libcurl's set-up for the whole process.
  *
  * It opens the file that SSLKEYLOGFILE names, for good, while it is set up.
- * The variable is made empty for that moment by exchanging one pointer in
+ * The variable is made empty for that moment by replacing one pointer in
  * environ: no string is freed or moved, so a getenv in another thread sees
  * either text. (A libcurl that somebody else in the process has set up
  * before has read the variable already.)
@@ -26,7 +26,7 @@ find(const char *prefix)
 }
 
 static void
-exchange(char *from, char *to)
+replace(char *from, char *to)
 {
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         if (*entry == from) {
@@ -44,11 +44,17 @@ ro_net_global_init(void)
     char *set = entry != NULL ? *entry : NULL;
 
     if (set != NULL && set != none) {
-        exchange(set, none);
+        replace(set, none);
     }
     bool ok = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
     if (set != NULL && set != none) {
-        exchange(none, set);
+        replace(none, set);
     }
     return ok;
+}
+
+const char *
+ro_net_library(void)
+{
+    return ro_net_global_init() ? curl_version() : NULL;
 }

@@ -1,8 +1,9 @@
 /* A response head, read from the raw lines that libcurl passes on.
  *
  * libcurl frames the body; what it would read differently from us, or more
- * loosely than a proxy in between, is refused: two lengths, a transfer
- * coding that is not chunked, a folded framing field.
+ * loosely than a proxy in between, is refused: two lengths, a length that is
+ * not digits or too large, a transfer coding that is not chunked, or twice, a
+ * folded framing field.
  */
 #include "net/head.h"
 
@@ -369,6 +370,7 @@ ro_codings_of(ro_slice accept)
 
 /* ---- what a complete head may say ---- */
 
+/* The codings that this libcurl can undo. */
 static unsigned
 built_in(void)
 {
@@ -405,28 +407,65 @@ check_codings(ro_slice value, unsigned accepted)
     return RO_NET_OK;
 }
 
+/* Digits alone, within 2^63-1: libcurl would take a sign, stop at the first
+ * other character, and read to the end behind an overflow. */
+static bool
+is_length(ro_slice value)
+{
+    static const char most[] = "9223372036854775807";
+    const size_t max = sizeof(most) - 1;
+
+    for (size_t i = 0; i < value.len; i++) {
+        if (digit(value.ptr[i]) < 0) {
+            return false;
+        }
+    }
+    return value.len > 0 && value.len <= max
+           && (value.len < max || memcmp(value.ptr, most, max) <= 0);
+}
+
+/* What frames the body: one length, however often it is said, and one coding.
+ * NULL so far. */
+typedef struct framing {
+    const ro_slice *length;
+    const ro_slice *coding;
+} framing;
+
+static bool
+add_framing(framing *so_far, const ro_header *field)
+{
+    const ro_slice *value = &field->value;
+
+    if (ro_name_is(field->name, "content-length")) {
+        if (!is_length(*value)
+            || (so_far->length != NULL
+                && !ro_slice_equal(*so_far->length, *value))) {
+            return false;
+        }
+        so_far->length = value;
+    }
+    else if (ro_name_is(field->name, "transfer-encoding")) {
+        if (so_far->coding != NULL || !ro_name_is(*value, "chunked")) {
+            return false;
+        }
+        so_far->coding = value;
+    }
+    return true;
+}
+
 ro_net_code
 ro_head_check(const ro_head_reader *head, unsigned codings, bool raw)
 {
-    const ro_slice *length = NULL;
+    framing framed = {NULL, NULL};
     unsigned accepted = codings & built_in();
 
     for (size_t i = 0; i < head->n_fields; i++) {
         const ro_header *field = &head->fields[i];
-        if (ro_name_is(field->name, "content-length")) {
-            if (length != NULL && !ro_slice_equal(*length, field->value)) {
-                return RO_NET_PROTOCOL;
-            }
-            length = &field->value;
+        if (!add_framing(&framed, field)) {
+            return RO_NET_PROTOCOL;
         }
-        else if (ro_name_is(field->name, "transfer-encoding")) {
-            if (!ro_name_is(field->value, "chunked")
-                && !ro_name_is(field->value, "identity")) {
-                return RO_NET_PROTOCOL;
-            }
-        }
-        else if (!raw && ro_name_is(field->name, "content-encoding")
-                 && check_codings(field->value, accepted) != RO_NET_OK) {
+        if (!raw && ro_name_is(field->name, "content-encoding")
+            && check_codings(field->value, accepted) != RO_NET_OK) {
             return RO_NET_ENCODING;
         }
     }

@@ -1,5 +1,5 @@
-/* A response head, read line by line, and what its fields mean. No state
- * but the reader. */
+/* A response head: reads it line by line and says what its fields mean. No
+ * state but the reader. */
 #ifndef RO_NET_HEAD_H
 #define RO_NET_HEAD_H
 
@@ -31,9 +31,10 @@ typedef struct ro_head_reader {
 
 /* One line as it came, up to its LF; complete is set by the last one. */
 ro_net_code ro_head_line(ro_head_reader *head, ro_slice line, size_t max);
-/* A line that only counts. */
+/* A line that counts for max and is not kept. */
 ro_net_code ro_head_count(ro_head_reader *head, ro_slice line, size_t max);
-/* Of a complete head: can its framing and coding be trusted? */
+/* RO_NET_OK if the framing and the coding of a complete head can be trusted.
+ */
 ro_net_code ro_head_check(const ro_head_reader *head, unsigned codings,
                           bool raw);
 /* Borrows from the reader. */

@@ -96,6 +96,8 @@ same_name(ro_slice a, ro_slice b)
 bool
 ro_header_list_set(ro_header_list *list, ro_slice name, ro_slice value)
 {
+    /* Add first: out of memory leaves the list as it was. name and value may
+     * be slices of a line that is dropped below. */
     size_t old = list->count;
     if (!ro_header_list_add(list, name, value)) {
         return false;

@@ -12,9 +12,9 @@
  * worker is shut down; `head` at most once, before any `data`. It may be
  * called before ro_net_submit returns.
  *
- * A request is sent at most once, with or without a body: where libcurl
- * would repeat it, the transfer ends with RO_NET_REPLAY. Redirects are
- * answers like any other.
+ * A request is sent at most once, or twice as net/sending.h allows it; where
+ * libcurl would repeat it, the transfer ends with RO_NET_REPLAY. Redirects
+ * are answers like any other.
  *
  * After fork() every function refuses with RO_NET_FORKED in the child.
  */
@@ -24,40 +24,14 @@
 #include <stdint.h>
 
 #include "core/slice.h"
+#include "net/codes.h"
+#include "net/sending.h"
 
 typedef struct ro_net ro_net;
 typedef struct ro_transfer ro_transfer;
 typedef struct ro_timer ro_timer;
 
-typedef enum ro_net_code {
-    RO_NET_OK = 0,
-    RO_NET_CANCELLED,
-    RO_NET_SHUT_DOWN,
-    RO_NET_FORKED,
-    RO_NET_NO_MEMORY,
-    RO_NET_BAD_URL,    /* scheme, host, port, user info, length */
-    RO_NET_BAD_HEADER, /* CR, LF, NUL, too long, bad name */
-    RO_NET_BAD_PROXY,  /* SOCKS or a malformed proxy URL */
-    RO_NET_BAD_TRUST,  /* CA file or directory cannot be read */
-    RO_NET_RESOLVE,
-    RO_NET_CONNECT,
-    RO_NET_TLS,
-    RO_NET_PROXY, /* CONNECT refused, 407 */
-    RO_NET_SEND,
-    RO_NET_RECEIVE,           /* reset, closed before the head, truncated */
-    RO_NET_PROTOCOL,          /* not HTTP, bad chunk, bad header */
-    RO_NET_ENCODING,          /* content coding unknown or broken */
-    RO_NET_HEADERS_TOO_LARGE, /* over max_headers */
-    RO_NET_REPLAY,            /* would have been sent a second time */
-    RO_NET_CONNECT_TIMEOUT,
-    RO_NET_READ_TIMEOUT,
-    RO_NET_WRITE_TIMEOUT,
-    RO_NET_SINK, /* a sink callback returned RO_SINK_FAIL */
-    RO_NET_INTERNAL,
-} ro_net_code;
-
-/* One static sentence per code; carries no URL, header or host. */
-const char *ro_net_code_text(ro_net_code code);
+const char *ro_net_library(void); /* "libcurl/8.5.0 OpenSSL/3.0", or NULL */
 
 typedef struct ro_header {
     ro_slice name;
@@ -88,6 +62,10 @@ typedef struct ro_request {
     bool raw;           /* data gets the content-coded bytes as they came;
                            otherwise only codings that the request's own
                            Accept-Encoding names are accepted, and undone */
+    ro_sending sending;
+    bool opens; /* open the connection for a later request and send nothing:
+                   RO_NET_OK without a head. Where libcurl cannot (net/open.h)
+                   RO_NET_INTERNAL, at once */
 } ro_request;
 
 typedef struct ro_head {
@@ -102,8 +80,8 @@ typedef enum ro_sink_verdict {
     RO_SINK_MORE,
     RO_SINK_PAUSE, /* these bytes are not taken: the same bytes come again
                       after ro_transfer_resume. From head: no data before
-                      it. What is held back is one read's worth (16 KiB, or
-                      what that expands to unless raw). read_ms stands
+                      it. libcurl holds one read's worth back (16 KiB, or
+                      what they expand to unless raw). read_ms stands
                       still */
     RO_SINK_STOP,  /* enough: done(RO_NET_OK) follows at once; the rest of
                       the body is drained within small bounds so that the
@@ -149,19 +127,12 @@ ro_net_code ro_net_run(ro_net *net, void (*fn)(void *ctx), void *ctx);
  * call. */
 ro_timer *ro_net_after(ro_net *net, int ms, void (*fn)(void *ctx), void *ctx);
 void ro_timer_stop(ro_net *net, ro_timer *timer);
-/* Any thread: milliseconds of the monotonic clock. */
-int64_t ro_net_now_ms(void);
 
-/* Any thread: open a connection (TCP, CONNECT, TLS) for a request that is
- * expected soon and send nothing on it. The next submitted request with the
- * same method, URL, proxy, trust, http2, raw and body length goes out on it
- * (headers and the body's bytes may differ). Functions of ro_net_run are
- * called meanwhile; any other command, a timer, another transfer under way
- * or hold_ms passing ends the wait, and the connection is closed. Best
- * effort: failing is silent.
- */
-void ro_net_warm(ro_net *net, const ro_request *expected, size_t body_len,
-                 int hold_ms);
+/* Worker thread only: close what was opened for a later request that has not
+ * come. */
+void ro_net_close_unused(ro_net *net);
+/* Worker thread only: close every connection that no transfer is on. */
+void ro_net_close_idle(ro_net *net);
 
 /* Counters, any thread, for tests and bench. */
 typedef struct ro_net_stats {

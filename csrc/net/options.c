@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/alloc.h"
+#include "core/limits.h"
 
 /* ---- URLs ---- */
 
@@ -21,16 +22,16 @@ is_printable(const char *text, size_t max)
 }
 
 /* What a URL says about where to go. */
-typedef struct place {
+typedef struct url_parts {
     char *scheme;
     char *host;
     char *port; /* the default one when the URL has none */
     char *user; /* decoded; "" when the URL has none */
     char *password;
-} place;
+} url_parts;
 
 static void
-free_place(place *at)
+free_parts(url_parts *at)
 {
     ro_free(at->scheme);
     ro_free(at->host);
@@ -65,7 +66,7 @@ read_part(CURLU *url, CURLUPart what, unsigned flags, ro_net_code bad,
 }
 
 static ro_net_code
-read_parts(CURLU *url, ro_net_code bad, place *at)
+read_parts(CURLU *url, ro_net_code bad, url_parts *at)
 {
     const struct {
         CURLUPart what;
@@ -93,14 +94,14 @@ read_parts(CURLU *url, ro_net_code bad, place *at)
     return RO_NET_OK;
 }
 
-/* free_place is needed in any case. */
+/* free_parts is needed in any case. */
 static ro_net_code
-read_url(const char *text, ro_net_code bad, place *at)
+read_url(const char *text, ro_net_code bad, url_parts *at)
 {
     ro_net_code code = bad;
 
     memset(at, 0, sizeof(*at));
-    if (!is_printable(text, RO_NET_MAX_URL)) {
+    if (!is_printable(text, RO_MAX_URL)) {
         return bad;
     }
     CURLU *url = curl_url();
@@ -123,13 +124,14 @@ read_url(const char *text, ro_net_code bad, place *at)
 
 /* "scheme://host:port"; NULL when out of memory. */
 static char *
-base_of(const place *at)
+base_of(const url_parts *at)
 {
     size_t size = strlen(at->scheme) + strlen(at->host) + strlen(at->port) + 5;
     char *base = ro_malloc(size);
 
     if (base != NULL) {
-        snprintf(base, size, "%s://%s:%s", at->scheme, at->host, at->port);
+        (void)snprintf(base, size, "%s://%s:%s", at->scheme, at->host,
+                       at->port);
     }
     return base;
 }
@@ -137,7 +139,7 @@ base_of(const place *at)
 ro_net_code
 ro_net_check_url(const char *url, char **base)
 {
-    place at;
+    url_parts at;
 
     *base = NULL;
     ro_net_code code = read_url(url, RO_NET_BAD_URL, &at);
@@ -148,20 +150,20 @@ ro_net_check_url(const char *url, char **base)
         *base = base_of(&at);
         code = *base != NULL ? RO_NET_OK : RO_NET_NO_MEMORY;
     }
-    free_place(&at);
+    free_parts(&at);
     return code;
 }
 
 ro_net_code
 ro_net_check_proxy(const char *proxy)
 {
-    place at;
+    url_parts at;
 
     if (proxy[0] == '\0') {
         return RO_NET_OK;
     }
     ro_net_code code = read_url(proxy, RO_NET_BAD_PROXY, &at);
-    free_place(&at);
+    free_parts(&at);
     return code;
 }
 
@@ -175,7 +177,7 @@ ro_net_check_proxy(const char *proxy)
     } while (0)
 
 static bool
-set_proxy_place(CURL *easy, const place *at)
+set_proxy_url(CURL *easy, const url_parts *at)
 {
     /* The port is spelled out: libcurl's own default is 1080. */
     char *base = base_of(at);
@@ -198,15 +200,15 @@ set_proxy_place(CURL *easy, const place *at)
 static bool
 set_proxy(CURL *easy, const char *proxy)
 {
-    place at;
+    url_parts at;
 
     if (proxy[0] == '\0') {
         SET(CURLOPT_PROXY, "");
         return true;
     }
     bool ok = read_url(proxy, RO_NET_BAD_PROXY, &at) == RO_NET_OK
-              && set_proxy_place(easy, &at);
-    free_place(&at);
+              && set_proxy_url(easy, &at);
+    free_parts(&at);
     return ok;
 }
 
@@ -234,7 +236,7 @@ set_trust(CURL *easy, const ro_transfer *transfer)
 }
 
 static bool
-set_request(CURL *easy, const ro_transfer *transfer, ro_flight *flight)
+set_request(CURL *easy, const ro_transfer *transfer)
 {
     const char *method = transfer->method;
 
@@ -253,7 +255,8 @@ set_request(CURL *easy, const ro_transfer *transfer, ro_flight *flight)
         SET(CURLOPT_HTTPGET, 1L);
         SET(CURLOPT_CUSTOMREQUEST, method);
     }
-    SET(CURLOPT_HTTPHEADER, &flight->anchor);
+    SET(CURLOPT_HTTPHEADER, transfer->headers);
+    /* A proxy's CONNECT gets none of them. */
     SET(CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
     /* Any text turns decoding on. The header is the request's own or none,
      * and ro_head_check refuses what that does not name. */
@@ -261,9 +264,10 @@ set_request(CURL *easy, const ro_transfer *transfer, ro_flight *flight)
     SET(CURLOPT_HTTP_VERSION, transfer->http2 ? (long)CURL_HTTP_VERSION_2TLS
                                               : (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_PIPEWAIT, transfer->http2 ? 1L : 0L);
-    SET(CURLOPT_FRESH_CONNECT, transfer->fresh ? 1L : 0L);
+    SET(CURLOPT_FRESH_CONNECT, ro_transfer_wants_fresh(transfer) ? 1L : 0L);
     SET(CURLOPT_FORBID_REUSE, 0L);
-    SET(CURLOPT_MAXAGE_CONN, RO_NET_IDLE_S);
+    SET(CURLOPT_MAXAGE_CONN, RO_IDLE_S);
+    /* 0 would be libcurl's own limit, five minutes. */
     SET(CURLOPT_CONNECTTIMEOUT_MS,
         transfer->connect_ms > 0 && transfer->connect_ms < INT_MAX
             ? transfer->connect_ms
@@ -272,26 +276,28 @@ set_request(CURL *easy, const ro_transfer *transfer, ro_flight *flight)
 }
 
 static bool
-set_callbacks(CURL *easy, ro_flight *flight)
+set_callbacks(CURL *easy, ro_attempt *attempt)
 {
-    SET(CURLOPT_PRIVATE, flight);
-    SET(CURLOPT_ERRORBUFFER, flight->error);
-    SET(CURLOPT_PREREQFUNCTION, ro_flight_on_prereq);
-    SET(CURLOPT_PREREQDATA, flight);
-    SET(CURLOPT_HEADERFUNCTION, ro_flight_on_header);
-    SET(CURLOPT_HEADERDATA, flight);
-    SET(CURLOPT_WRITEFUNCTION, ro_flight_on_body);
-    SET(CURLOPT_WRITEDATA, flight);
-    SET(CURLOPT_XFERINFOFUNCTION, ro_flight_on_progress);
-    SET(CURLOPT_XFERINFODATA, flight);
+    SET(CURLOPT_PRIVATE, attempt);
+    SET(CURLOPT_ERRORBUFFER, attempt->error);
+    SET(CURLOPT_PREREQFUNCTION, ro_attempt_on_prereq);
+    SET(CURLOPT_PREREQDATA, attempt);
+    SET(CURLOPT_HEADERFUNCTION, ro_attempt_on_header);
+    SET(CURLOPT_HEADERDATA, attempt);
+    SET(CURLOPT_WRITEFUNCTION, ro_attempt_on_body);
+    SET(CURLOPT_WRITEDATA, attempt);
+    SET(CURLOPT_XFERINFOFUNCTION, ro_attempt_on_progress);
+    SET(CURLOPT_XFERINFODATA, attempt);
     SET(CURLOPT_NOPROGRESS, 0L);
-    SET(CURLOPT_OPENSOCKETFUNCTION, ro_flight_on_socket);
-    SET(CURLOPT_OPENSOCKETDATA, flight);
+    SET(CURLOPT_OPENSOCKETFUNCTION, ro_attempt_on_socket);
+    SET(CURLOPT_OPENSOCKETDATA, attempt);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, ro_attempt_on_close);
+    SET(CURLOPT_CLOSESOCKETDATA, attempt->net);
     return true;
 }
 
 static bool
-set_manners(CURL *easy)
+set_constants(CURL *easy)
 {
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_QUICK_EXIT, 1L); /* a stuck resolver is left, not joined */
@@ -305,12 +311,13 @@ set_manners(CURL *easy)
 }
 
 bool
-ro_flight_configure(ro_flight *flight)
+ro_attempt_configure(ro_attempt *attempt)
 {
-    CURL *easy = flight->easy;
-    const ro_transfer *transfer = flight->transfer;
+    CURL *easy = attempt->easy;
+    const ro_transfer *transfer = attempt->transfer;
 
-    return set_manners(easy) && set_callbacks(easy, flight)
+    return set_constants(easy) && set_callbacks(easy, attempt)
            && set_trust(easy, transfer) && set_proxy(easy, transfer->proxy)
-           && set_request(easy, transfer, flight);
+           && set_request(easy, transfer)
+           && (!transfer->opens || ro_open_configure(easy));
 }

@@ -58,10 +58,11 @@ check_header(const ro_header *header, bool has_body, size_t body_len)
 }
 
 static ro_net_code
-check(const ro_request *request, size_t body_len)
+check(const ro_request *request)
 {
     ro_slice method = ro_slice_str(request->method);
 
+    /* libcurl would open a tunnel for CONNECT, and drop a HEAD's body. */
     if (!ro_is_token(method) || method.len > RO_NET_MAX_METHOD
         || ro_name_is(method, "connect")
         || (request->has_body && ro_name_is(method, "head"))
@@ -70,13 +71,17 @@ check(const ro_request *request, size_t body_len)
     }
     size_t n_host = 0;
     for (size_t i = 0; i < request->n_headers; i++) {
-        if (!check_header(&request->headers[i], request->has_body, body_len)) {
+        if (!check_header(&request->headers[i], request->has_body,
+                          request->body.len)) {
             return RO_NET_BAD_HEADER;
         }
         n_host += ro_name_is(request->headers[i].name, "host");
     }
     if (n_host > 1) {
         return RO_NET_BAD_HEADER; /* only the first would be sent */
+    }
+    if (request->opens && !ro_open_is_possible()) {
+        return RO_NET_INTERNAL;
     }
     return ro_net_check_proxy(request->proxy);
 }
@@ -122,8 +127,8 @@ has_header(const ro_request *request, const char *lower)
 static bool
 copy_headers(ro_transfer *transfer, const ro_request *request)
 {
-    static const char *const added[]
-        = {"accept", "accept-encoding", "expect", "content-type"};
+    static const char *const added[] = {"accept", "accept-encoding", "expect",
+                                        "content-type", "proxy-connection"};
     const size_t n_added = sizeof(added) / sizeof(added[0]);
     size_t n = 0;
 
@@ -168,7 +173,7 @@ copy_text(const char *text)
 
 /* What else decides whether a connection can be shared. */
 static char *
-copy_origin(const ro_request *request, const char *base)
+copy_destination(const ro_request *request, const char *base)
 {
     ro_slice parts[] = {
         ro_slice_str(base),
@@ -180,41 +185,37 @@ copy_origin(const ro_request *request, const char *base)
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         len += parts[i].len + 1;
     }
-    char *origin = ro_malloc(len);
-    if (origin == NULL) {
+    char *destination = ro_malloc(len);
+    if (destination == NULL) {
         return NULL;
     }
-    char *end = origin;
+    char *end = destination;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         memcpy(end, parts[i].ptr, parts[i].len);
         end[parts[i].len] = '\n';
         end += parts[i].len + 1;
     }
     end[-1] = '\0';
-    return origin;
+    return destination;
 }
 
 static bool
-copy(ro_transfer *transfer, const ro_request *request, const char *base,
-     size_t body_len)
+copy(ro_transfer *transfer, const ro_request *request, const char *base)
 {
     transfer->method = copy_text(request->method);
     transfer->url = copy_text(request->url);
     transfer->proxy = copy_text(request->proxy);
     transfer->cafile = copy_text(request->cafile);
     transfer->capath = copy_text(request->capath);
-    transfer->origin = copy_origin(request, base);
-    transfer->body = ro_calloc(body_len + 1, 1);
+    transfer->destination = copy_destination(request, base);
+    transfer->body = ro_memdup(request->body.ptr, request->body.len);
     if (transfer->method == NULL || transfer->url == NULL
         || transfer->proxy == NULL || transfer->cafile == NULL
-        || transfer->capath == NULL || transfer->origin == NULL
+        || transfer->capath == NULL || transfer->destination == NULL
         || transfer->body == NULL || !copy_headers(transfer, request)) {
         return false;
     }
-    if (request->body.len == body_len && body_len > 0) {
-        memcpy(transfer->body, request->body.ptr, body_len);
-    }
-    transfer->body_len = body_len;
+    transfer->body_len = request->body.len;
     transfer->has_body = request->has_body;
     transfer->connect_ms = request->connect_ms;
     transfer->read_ms = request->read_ms;
@@ -223,15 +224,17 @@ copy(ro_transfer *transfer, const ro_request *request, const char *base,
     transfer->http2 = request->http2;
     transfer->fresh = request->fresh;
     transfer->raw = request->raw;
+    transfer->sending = request->sending;
+    transfer->opens = request->opens;
     return true;
 }
 
 ro_net_code
-ro_transfer_new(ro_net *net, const ro_request *request, size_t body_len,
-                const ro_sink *sink, ro_transfer **out)
+ro_transfer_new(ro_net *net, const ro_request *request, const ro_sink *sink,
+                ro_transfer **out)
 {
     char *base = NULL;
-    ro_net_code code = check(request, body_len);
+    ro_net_code code = check(request);
 
     if (code == RO_NET_OK) {
         code = ro_net_check_url(request->url, &base);
@@ -247,10 +250,8 @@ ro_transfer_new(ro_net *net, const ro_request *request, size_t body_len,
     atomic_init(&transfer->refs, 1);
     atomic_init(&transfer->cancelled, false);
     transfer->net = net;
-    if (sink != NULL) {
-        transfer->sink = *sink;
-    }
-    bool ok = copy(transfer, request, base, body_len);
+    transfer->sink = *sink;
+    bool ok = copy(transfer, request, base);
     ro_free(base);
     if (!ok) {
         ro_transfer_release(transfer);

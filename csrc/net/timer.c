@@ -92,6 +92,7 @@ take_out(ro_timers *timers, ro_timer *timer)
     size_t at = timer->at;
     ro_timer *last = timers->heap[--timers->len];
     if (last != timer) {
+        /* The last one comes from another branch and may belong above. */
         if (at > 0 && earlier(last, timers->heap[(at - 1) / 2])) {
             sift_up(timers, at, last);
         }
@@ -126,6 +127,7 @@ ro_timers_take(ro_timers *timers, int64_t now_ms, void (**fn)(void *ctx),
         return false;
     }
     ro_timer *timer = timers->heap[0];
+    /* It is gone before it is called: its function may add and stop timers. */
     *fn = timer->fn;
     *ctx = timer->ctx;
     take_out(timers, timer);

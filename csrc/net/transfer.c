@@ -1,3 +1,10 @@
+/* Who may free what. A transfer is counted, and the last reference frees it:
+ * one of the caller, from ro_net_submit to ro_transfer_release; one of the
+ * worker, from the submission to `done`; one of the queue while a command for
+ * it waits; one of each attempt that carries it. Both threads can hold the
+ * last one, so ro_transfer_release touches nothing but the transfer's own
+ * memory.
+ */
 #include "net/internal.h"
 
 #include <unistd.h>
@@ -16,8 +23,7 @@ ro_net_submit(ro_net *net, const ro_request *request, const ro_sink *sink,
     if (getpid() != net->pid) {
         return RO_NET_FORKED;
     }
-    ro_net_code code
-        = ro_transfer_new(net, request, request->body.len, sink, &transfer);
+    ro_net_code code = ro_transfer_new(net, request, sink, &transfer);
     if (code != RO_NET_OK) {
         return code;
     }
@@ -28,8 +34,8 @@ ro_net_submit(ro_net *net, const ro_request *request, const ro_sink *sink,
     code = ro_net_push(net, &transfer->command, RO_DO_SUBMIT);
     if (code != RO_NET_OK) {
         atomic_fetch_sub(&net->n_active, 1);
-        ro_transfer_release(transfer);
-        ro_transfer_release(transfer);
+        ro_transfer_release(transfer); /* the worker's */
+        ro_transfer_release(transfer); /* the caller's */
         return code;
     }
     atomic_fetch_add(&net->n_transfers, 1);
@@ -38,29 +44,12 @@ ro_net_submit(ro_net *net, const ro_request *request, const ro_sink *sink,
 }
 
 void
-ro_net_warm(ro_net *net, const ro_request *expected, size_t body_len,
-            int hold_ms)
-{
-    ro_transfer *template = NULL;
-
-    if (getpid() != net->pid) {
-        return;
-    }
-    if (ro_transfer_new(net, expected, body_len, NULL, &template)
-        != RO_NET_OK) {
-        return;
-    }
-    template->hold_ms = hold_ms;
-    (void)ro_net_push(net, &template->command, RO_DO_WARM);
-    ro_transfer_release(template);
-}
-
-void
 ro_transfer_cancel(ro_transfer *transfer)
 {
     if (getpid() != transfer->net->pid) {
         return;
     }
+    /* The flag is seen at once, by callbacks that run before the command. */
     atomic_store(&transfer->cancelled, true);
     /* Refused only when everything is being cancelled anyway. */
     (void)ro_net_push(transfer->net, &transfer->command, RO_DO_CANCEL);
@@ -90,7 +79,7 @@ ro_transfer_release(ro_transfer *transfer)
     ro_free(transfer->proxy);
     ro_free(transfer->cafile);
     ro_free(transfer->capath);
-    ro_free(transfer->origin);
+    ro_free(transfer->destination);
     ro_free(transfer->body);
     ro_free(transfer);
 }
@@ -112,7 +101,7 @@ ro_transfer_finish(ro_transfer *transfer, ro_net_code code)
 void
 ro_transfer_start(ro_transfer *transfer)
 {
-    ro_net_code code = ro_flight_launch(transfer->net, transfer, false);
+    ro_net_code code = ro_attempt_start(transfer->net, transfer);
     if (code != RO_NET_OK) {
         ro_transfer_finish(transfer, code);
     }
@@ -121,10 +110,7 @@ ro_transfer_start(ro_transfer *transfer)
 static void
 begin(ro_transfer *transfer)
 {
-    if (ro_warm_adopt(transfer->net, transfer)) {
-        return;
-    }
-    ro_flight *draining = ro_drain_find(transfer);
+    ro_attempt *draining = ro_drain_find(transfer);
     if (draining != NULL) {
         ro_drain_wait(transfer, draining);
         return;
@@ -139,8 +125,8 @@ ro_transfer_end(ro_transfer *transfer, ro_net_code code)
         return; /* a drain goes on without it */
     }
     ro_drain_unwait(transfer);
-    if (transfer->flight != NULL) {
-        ro_flight_land(transfer->flight, code);
+    if (transfer->attempt != NULL) {
+        ro_attempt_finish(transfer->attempt, code);
         return;
     }
     ro_transfer_finish(transfer, code);
@@ -149,6 +135,8 @@ ro_transfer_end(ro_transfer *transfer, ro_net_code code)
 void
 ro_transfer_act(ro_transfer *transfer, unsigned todo)
 {
+    /* Commands for one transfer are merged while they wait in the queue, so
+     * one that was cancelled before it began never begins. */
     if (todo & RO_DO_CANCEL) {
         ro_transfer_end(transfer, RO_NET_CANCELLED);
         return;
@@ -156,7 +144,7 @@ ro_transfer_act(ro_transfer *transfer, unsigned todo)
     if (todo & RO_DO_SUBMIT) {
         begin(transfer);
     }
-    if ((todo & RO_DO_RESUME) && transfer->flight != NULL) {
-        ro_flight_resume(transfer->flight);
+    if ((todo & RO_DO_RESUME) && transfer->attempt != NULL) {
+        ro_attempt_resume(transfer->attempt);
     }
 }

@@ -1,12 +1,14 @@
 #include "net/internal.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/monotonic.h"
+#include "core/thread.h"
+#include "core/wake.h"
+
+/* milliseconds: one wait; only so that it fits an int */
+#define MAX_WAIT_MS 60000
 
 typedef struct run_command {
     ro_command command;
@@ -14,24 +16,7 @@ typedef struct run_command {
     void *ctx;
 } run_command;
 
-int64_t
-ro_net_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* ---- the queue ---- */
-
-static void
-wake(ro_net *net)
-{
-    uint64_t one = 1;
-    /* It fails only when the counter is full: then the worker wakes up. */
-    while (write(net->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR) {
-    }
-}
 
 ro_net_code
 ro_net_push(ro_net *net, ro_command *command, unsigned todo)
@@ -43,6 +28,8 @@ ro_net_push(ro_net *net, ro_command *command, unsigned todo)
         pthread_mutex_unlock(&net->lock);
         return RO_NET_SHUT_DOWN;
     }
+    /* todo is 0 unless the command is in the queue: a second command for the
+     * same transfer joins the first one and needs no memory. */
     if (command->todo == 0) {
         command->next = NULL;
         was_empty = net->first == NULL;
@@ -59,24 +46,17 @@ ro_net_push(ro_net *net, ro_command *command, unsigned todo)
         }
     }
     command->todo |= todo;
-    if (net->holding) {
-        pthread_cond_signal(&net->pushed);
-    }
     pthread_mutex_unlock(&net->lock);
+    /* The worker empties the queue when it is woken, so that only the first
+     * command has to wake it. */
     if (was_empty) {
-        wake(net);
+        ro_wake_raise(net->wake_fd);
     }
     return RO_NET_OK;
 }
 
-ro_command *
-ro_net_peek_locked(ro_net *net)
-{
-    return net->first;
-}
-
-ro_command *
-ro_net_pop_locked(ro_net *net, unsigned *todo)
+static ro_command *
+pop_locked(ro_net *net, unsigned *todo)
 {
     ro_command *command = net->first;
     if (command != NULL) {
@@ -107,65 +87,32 @@ ro_net_run(ro_net *net, void (*fn)(void *ctx), void *ctx)
 }
 
 static void
-call(ro_command *command)
+run_function(ro_command *command)
 {
     run_command *run = (run_command *)command;
     run->fn(run->ctx);
     ro_free(run);
 }
 
-void
-ro_net_obey_runs(ro_net *net)
-{
-    for (;;) {
-        unsigned todo = 0;
-        ro_command *command = NULL;
-        pthread_mutex_lock(&net->lock);
-        if (net->first != NULL && net->first->todo == RO_DO_RUN
-            && !net->closing) {
-            command = ro_net_pop_locked(net, &todo);
-        }
-        pthread_mutex_unlock(&net->lock);
-        if (command == NULL) {
-            return;
-        }
-        call(command);
-    }
-}
-
-bool
-ro_net_is_idle(ro_net *net)
-{
-    pthread_mutex_lock(&net->lock);
-    bool idle = net->first == NULL && !net->closing;
-    pthread_mutex_unlock(&net->lock);
-    return idle;
-}
-
 /* True when the net is closing and nothing is left to do. */
 static bool
-obey(ro_net *net)
+run_commands(ro_net *net)
 {
     for (;;) {
         unsigned todo = 0;
         pthread_mutex_lock(&net->lock);
-        ro_command *command = ro_net_pop_locked(net, &todo);
+        ro_command *command = pop_locked(net, &todo);
         bool closing = net->closing;
         pthread_mutex_unlock(&net->lock);
         if (command == NULL) {
             return closing;
         }
         if (todo == RO_DO_RUN) {
-            call(command);
+            run_function(command);
             continue;
         }
         ro_transfer *transfer = (ro_transfer *)command;
-        if (todo & RO_DO_WARM) {
-            if (!closing) {
-                ro_warm_begin(net, transfer);
-            }
-        }
-        else if (closing) {
+        if (closing) {
             ro_transfer_end(transfer, RO_NET_SHUT_DOWN);
         }
         else {
@@ -180,7 +127,7 @@ obey(ro_net *net)
 ro_timer *
 ro_net_after(ro_net *net, int ms, void (*fn)(void *ctx), void *ctx)
 {
-    return ro_timers_add(&net->timers, ro_net_now_ms() + ms, fn, ctx);
+    return ro_timers_add(&net->timers, ro_monotonic_ms() + ms, fn, ctx);
 }
 
 void
@@ -192,27 +139,27 @@ ro_timer_stop(ro_net *net, ro_timer *timer)
 /* ---- the thread ---- */
 
 static void
-collect(ro_net *net)
+finish_attempts(ro_net *net)
 {
     CURLMsg *message;
     int left;
 
     while ((message = curl_multi_info_read(net->multi, &left)) != NULL) {
-        char *flight = NULL;
+        char *private = NULL;
         if (message->msg != CURLMSG_DONE) {
             continue;
         }
         CURLcode result = message->data.result;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &flight);
-        ro_flight *landed = (ro_flight *)(void *)flight;
-        ro_flight_land(landed, ro_net_map(landed, result));
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
+        ro_attempt *attempt = (ro_attempt *)(void *)private;
+        ro_attempt_finish(attempt, ro_net_map(attempt, result));
     }
 }
 
 static void
 fire(ro_net *net)
 {
-    int64_t now = ro_net_now_ms();
+    int64_t now = ro_monotonic_ms();
     void (*fn)(void *ctx);
     void *ctx;
 
@@ -222,38 +169,39 @@ fire(ro_net *net)
 }
 
 static void
-rest(ro_net *net)
+wait_for_events(ro_net *net)
 {
-    struct curl_waitfd extra
-        = {.fd = net->wake_fd, .events = CURL_WAIT_POLLIN};
-    int64_t wait = ro_timers_wait(&net->timers, ro_net_now_ms());
-    uint64_t count;
+    struct curl_waitfd extra[2]
+        = {{.fd = net->wake_fd, .events = CURL_WAIT_POLLIN},
+           {.fd = net->watch_fd, .events = CURL_WAIT_POLLIN}};
+    unsigned n_extra = net->n_watches == 0 ? 1 : 2;
+    int64_t wait = ro_timers_wait(&net->timers, ro_monotonic_ms());
 
-    if (wait < 0 || wait > 60000) {
-        wait = 60000; /* only so that it fits an int */
+    if (wait < 0 || wait > MAX_WAIT_MS) {
+        wait = MAX_WAIT_MS;
     }
-    curl_multi_poll(net->multi, &extra, 1, (int)wait, NULL);
-    if (extra.revents != 0 && read(net->wake_fd, &count, sizeof(count)) < 0) {
-        return; /* EAGAIN: somebody else's wake-up was enough */
+    curl_multi_poll(net->multi, extra, n_extra, (int)wait, NULL);
+    if (extra[0].revents != 0) {
+        ro_wake_lower(net->wake_fd);
+    }
+    if (extra[1].revents != 0) {
+        ro_net_run_watches(net);
     }
 }
 
 static void
-bring_down(ro_net *net)
+end_all(ro_net *net)
 {
-    while (net->flights != NULL) {
-        ro_flight_land(net->flights, RO_NET_SHUT_DOWN);
-    }
-    while (net->n_spare > 0) {
-        curl_easy_cleanup(net->spare[--net->n_spare]);
+    /* Callbacks of the end may submit: the net is closing, so they are
+     * refused, and no attempt comes after the last one. */
+    while (net->attempts != NULL) {
+        ro_attempt_finish(net->attempts, RO_NET_SHUT_DOWN);
     }
     curl_multi_cleanup(net->multi);
     net->multi = NULL;
     ro_timers_free(&net->timers);
-    for (size_t i = 0; i < RO_NET_ORIGINS; i++) {
-        ro_free(net->origins[i].key);
-        net->origins[i].key = NULL;
-    }
+    ro_destinations_free(&net->destinations);
+    ro_sockets_free(&net->sockets);
 }
 
 static void *
@@ -262,13 +210,14 @@ work(void *ctx)
     ro_net *net = ctx;
     int running;
 
-    while (!obey(net)) {
+    while (!run_commands(net)) {
+        ro_attempts_peek(net); /* before libcurl takes the bytes */
         curl_multi_perform(net->multi, &running);
-        collect(net);
+        finish_attempts(net);
         fire(net);
-        rest(net);
+        wait_for_events(net);
     }
-    bring_down(net);
+    end_all(net);
     pthread_mutex_lock(&net->lock);
     net->ended = true;
     pthread_cond_broadcast(&net->gone);
@@ -278,25 +227,12 @@ work(void *ctx)
 
 /* ---- life ---- */
 
+/* The worker, and the resolver's threads that it starts, leave every signal
+ * but a crash's to the program's own threads. */
 static bool
 start_worker(ro_net *net)
 {
-    pthread_attr_t attributes;
-    sigset_t all;
-    sigset_t before;
-
-    if (pthread_attr_init(&attributes) != 0) {
-        return false;
-    }
-    pthread_attr_setstacksize(&attributes, RO_NET_STACK);
-    /* The worker, and the resolver's threads that it starts, leave every
-     * signal to the program's own threads. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool ok = pthread_create(&net->thread, &attributes, work, net) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return ok;
+    return ro_thread_start(&net->thread, RO_NET_STACK, work, net) == 0;
 }
 
 static void
@@ -308,8 +244,10 @@ destroy(ro_net *net)
     if (net->wake_fd >= 0) {
         close(net->wake_fd);
     }
+    if (net->watch_fd >= 0) {
+        close(net->watch_fd);
+    }
     pthread_cond_destroy(&net->gone);
-    pthread_cond_destroy(&net->pushed);
     pthread_mutex_destroy(&net->lock);
     ro_free(net);
 }
@@ -317,7 +255,6 @@ destroy(ro_net *net)
 ro_net *
 ro_net_new(void)
 {
-    pthread_condattr_t monotonic;
 
     if (!ro_net_global_init()) {
         return NULL;
@@ -327,13 +264,10 @@ ro_net_new(void)
         return NULL;
     }
     net->pid = getpid();
+    net->watch_fd = -1;
     pthread_mutex_init(&net->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&net->pushed, &monotonic);
-    pthread_cond_init(&net->gone, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    net->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    (void)ro_cond_init(&net->gone);
+    net->wake_fd = ro_wake_new();
     net->multi = curl_multi_init();
     if (net->wake_fd < 0 || net->multi == NULL
         || curl_multi_setopt(net->multi, CURLMOPT_MAXCONNECTS, RO_NET_POOL)
@@ -348,7 +282,6 @@ ro_net_new(void)
 bool
 ro_net_shut_down(ro_net *net, int wait_ms)
 {
-    struct timespec until;
 
     if (net == NULL) {
         return true;
@@ -356,24 +289,15 @@ ro_net_shut_down(ro_net *net, int wait_ms)
     if (getpid() != net->pid) {
         return false;
     }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    int64_t until = ro_monotonic_ms() + wait_ms;
     pthread_mutex_lock(&net->lock);
     net->closing = true;
-    if (net->holding) {
-        pthread_cond_signal(&net->pushed);
-    }
     pthread_mutex_unlock(&net->lock);
-    wake(net);
+    ro_wake_raise(net->wake_fd);
     pthread_mutex_lock(&net->lock);
-    while (!net->ended
-           && pthread_cond_timedwait(&net->gone, &net->lock, &until) == 0) {
+    while (!net->ended && ro_cond_wait_until(&net->gone, &net->lock, until)) {
     }
+    /* Two threads may wait here; one of them joins. */
     bool ended = net->ended;
     bool join = ended && !net->joined;
     net->joined = net->joined || join;

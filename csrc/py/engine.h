@@ -4,12 +4,12 @@
 
 #include "py/state.h"
 
-#include "net/port.h"
+#include "net/mailbox.h"
 
 int ro_py_add_transfer(PyObject *module);
-/* Takes over the flow, also on failure; keeps a reference to engine, and
+/* Takes over the download, also on failure; keeps a reference to engine, and
  * with it the worker, for its life. */
 PyObject *ro_py_transfer_new(PyObject *module, PyObject *engine,
-                             ro_flow *flow);
+                             ro_download *download);
 
 #endif

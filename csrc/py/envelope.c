@@ -1,20 +1,16 @@
 /* The command's documents, and the table of their codes. */
-#include "py/mcp.h"
-
 #include "core/buf.h"
 #include "core/envelope.h"
 #include "core/limits.h"
+#include "py/convert.h"
 #include "py/errors.h"
+#include "py/json.h"
 
 static bool
 code_of(PyObject *arg, bool failures_only, ro_code *code)
 {
     ro_slice name;
-    if (!PyUnicode_Check(arg)) {
-        PyErr_SetString(PyExc_TypeError, "code must be str");
-        return false;
-    }
-    if (!ro_py_utf8_of(arg, &name)) {
+    if (!ro_py_text(arg, &name)) {
         return false;
     }
     if (!ro_code_of_name(name, code)
@@ -26,18 +22,18 @@ code_of(PyObject *arg, bool failures_only, ro_code *code)
 }
 
 static PyObject *
-envelope_bytes(ro_envelope_code code, ro_buf *out)
+envelope_bytes(ro_buf_code code, ro_buf *out)
 {
     PyObject *bytes = NULL;
     switch (code) {
-    case RO_ENVELOPE_BUILT:
+    case RO_BUF_OK:
         bytes = ro_py_bytes_of(ro_buf_slice(out));
         break;
-    case RO_ENVELOPE_TOO_LARGE:
+    case RO_BUF_TOO_LARGE:
         (void)ro_py_raise_value("too large");
         break;
-    case RO_ENVELOPE_NO_MEMORY:
-        (void)PyErr_NoMemory();
+    case RO_BUF_NO_MEMORY:
+        (void)ro_py_raise_memory();
         break;
     }
     ro_buf_free(out);
@@ -84,11 +80,11 @@ PyDoc_STRVAR(
     "envelope_ok(tool, content, structured, /)\n"
     "--\n\n"
     "The success document, without a newline.\n\n"
-    "content is an ASCII JSON array in bytes; structured a JSON object, or "
-    "None\n"
-    "when the server sent none. White space between their tokens is removed,\n"
-    "all else stays. Raises JSONError for other bytes and\n"
-    "ValueError(\"too large\") when the document passes its bound.");
+    "content is a JSON array in bytes; structured a JSON object, or None "
+    "when\n"
+    "the server sent none. White space between their tokens is removed, and\n"
+    "content becomes ASCII; all else stays. Raises JSONError for other bytes\n"
+    "and ValueError(\"too large\") when the document passes its bound.");
 
 /* 0 with the minified document appended to out, or -1. */
 static int
@@ -97,51 +93,27 @@ minify(PyObject *module, ro_slice document, ro_json_type type,
 {
     /* A larger one cannot fit, but may do so without its white space. */
     const ro_json_limits limits = {RO_MAX_ANSWER, RO_MAX_DEPTH, false};
-    if (ro_py_validate_type(module, document, &limits, type, otherwise) < 0) {
+    if (ro_py_check_type(module, document, &limits, type, otherwise) < 0) {
         return -1;
     }
-    switch (ro_json_minify(ro_json_root(document), out)) {
-    case RO_BUF_OK:
-        return 0;
-    case RO_BUF_TOO_LARGE:
-        (void)ro_py_raise_value("too large");
-        break;
-    case RO_BUF_NO_MEMORY:
-        (void)PyErr_NoMemory();
-        break;
+    ro_buf_code code = ro_json_minify(ro_json_root(document), out);
+    if (code != RO_BUF_OK) {
+        (void)ro_py_raise_buf(code);
+        return -1;
     }
-    return -1;
-}
-
-static bool
-is_ascii(ro_slice bytes)
-{
-    for (size_t i = 0; i < bytes.len; i++) {
-        if ((unsigned char)bytes.ptr[i] > 0x7f) {
-            return false;
-        }
-    }
-    return true;
+    return 0;
 }
 
 static PyObject *
 envelope_ok(PyObject *module, PyObject *args)
 {
-    PyObject *name;
     ro_slice tool;
     ro_slice content;
     ro_slice structured;
-    Py_ssize_t content_len;
-    Py_ssize_t structured_len;
-    if (!PyArg_ParseTuple(args, "Uy#z#:envelope_ok", &name, &content.ptr,
-                          &content_len, &structured.ptr, &structured_len)
-        || !ro_py_utf8_of(name, &tool)) {
+    if (!PyArg_ParseTuple(args, "O&O&O&:envelope_ok", ro_py_text, &tool,
+                          ro_py_bytes, &content, ro_py_optional_bytes,
+                          &structured)) {
         return NULL;
-    }
-    content.len = (size_t)content_len;
-    structured.len = (size_t)structured_len;
-    if (!is_ascii(content)) {
-        return ro_py_raise_value("content must be ASCII");
     }
     PyObject *document = NULL;
     ro_buf small_content;
@@ -202,7 +174,11 @@ add_codes(PyObject *module)
 int
 ro_py_add_envelopes(PyObject *module)
 {
-    if (PyModule_AddFunctions(module, methods) < 0) {
+    if (PyModule_AddFunctions(module, methods) < 0
+        || PyModule_AddIntConstant(module, "MAX_REDIRECTS", RO_MAX_REDIRECTS)
+               < 0
+        || PyModule_AddIntConstant(module, "MAX_STDIN", RO_MAX_STDIN) < 0
+        || PyModule_AddIntConstant(module, "MAX_STDOUT", RO_MAX_STDOUT) < 0) {
         return -1;
     }
     return add_codes(module);

@@ -1,9 +1,8 @@
 /* Guard: the process's one guard/guard.h object. The Python object is only a
  * handle: the guard outlives it and the interpreter. */
-#include "py/errors.h"
-#include "py/state.h"
-
 #include "guard/guard.h"
+#include "py/convert.h"
+#include "py/errors.h"
 
 typedef struct GuardObject {
     PyObject_HEAD
@@ -21,7 +20,7 @@ raise_start(ro_guard_code code)
 {
     switch (code) {
     case RO_GUARD_NO_MEMORY:
-        return PyErr_NoMemory();
+        return ro_py_raise_memory();
     case RO_GUARD_BAD_OPTION:
         return ro_py_raise_value("times are 0 or more, envelopes not empty");
     case RO_GUARD_TWICE:
@@ -31,49 +30,49 @@ raise_start(ro_guard_code code)
     }
 }
 
-PyDoc_STRVAR(guard_start_doc,
-             "start($type, /, timeout, interrupted, deadline_ms=15000,\n"
-             "      grace_ms=3000)\n--\n\n"
-             "Take over standard output, the deadline, SIGINT, SIGTERM,\n"
-             "SIGHUP and the descendants of this process: a Guard.\n\n"
-             "timeout and interrupted are the envelopes (bytes, with their\n"
-             "newline) that end the process when Python does not. From the\n"
-             "main thread, once a process, before any other thread.\n"
-             "RuntimeError or MemoryError when it cannot: standard output\n"
-             "is then as it was. ValueError for a negative time or an empty\n"
-             "envelope.");
+PyDoc_STRVAR(
+    guard_start_doc,
+    "start($type, /, timeout, interrupted, failed, deadline_ms=15000,\n"
+    "      grace_ms=3000)\n--\n\n"
+    "Take over standard output, the deadline, the signals that\n"
+    "interrupt or crash and the descendants of this process: a\n"
+    "Guard. It is not dumpable from here on.\n\n"
+    "timeout, interrupted and failed (a crash) are the envelopes\n"
+    "(bytes, with their newline) that end the process when Python\n"
+    "does not. From the main thread, once a process, before any other "
+    "thread.\n"
+    "RuntimeError or MemoryError when it cannot: standard output\n"
+    "is then as it was. ValueError for a negative time or an empty\n"
+    "envelope.");
 
 static PyObject *
 guard_start(PyObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[]
-        = {"timeout", "interrupted", "deadline_ms", "grace_ms", NULL};
-    Py_buffer timeout;
-    Py_buffer interrupted;
+    static char *names[] = {"timeout",     "interrupted", "failed",
+                            "deadline_ms", "grace_ms",    NULL};
     ro_guard_code why;
     ro_guard_options options
         = {.deadline_ms = RO_DEADLINE_MS, .grace_ms = RO_DEADLINE_GRACE_MS};
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "y*y*|ii:start", names, &timeout, &interrupted,
-            &options.deadline_ms, &options.grace_ms)) {
+            args, kwargs, "O&O&O&|ii:start", names, ro_py_bytes,
+            &options.timeout, ro_py_bytes, &options.interrupted, ro_py_bytes,
+            &options.failed, &options.deadline_ms, &options.grace_ms)) {
         return NULL;
     }
-    allocfunc alloc
-        = (allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc);
-    PyObject *self = alloc((PyTypeObject *)type, 0);
-    if (self != NULL) {
-        options.timeout = ro_slice_of(timeout.buf, (size_t)timeout.len);
-        options.interrupted
-            = ro_slice_of(interrupted.buf, (size_t)interrupted.len);
-        ro_guard *guard = ro_guard_start(&options, &why);
-        ((GuardObject *)self)->guard = guard;
-        if (guard == NULL) {
-            Py_CLEAR(self);
-            (void)raise_start(why);
-        }
+    PyObject *self = ro_py_alloc((PyTypeObject *)type);
+    if (self == NULL) {
+        return NULL;
     }
-    PyBuffer_Release(&timeout);
-    PyBuffer_Release(&interrupted);
+    ro_guard *guard = ro_guard_start(&options, &why);
+    if (guard == NULL) {
+        Py_DECREF(self);
+        return raise_start(why);
+    }
+    ((GuardObject *)self)->guard = guard;
+    /* The guard takes the core limit away. Children get it back when they are
+     * started, so it is kept where session.c finds it. */
+    ro_py_state *state = PyType_GetModuleState((PyTypeObject *)type);
+    state->core_limited = ro_guard_core_limit(guard, &state->core_limit);
     return self;
 }
 
@@ -86,13 +85,8 @@ PyDoc_STRVAR(guard_lower_deadline_doc,
 static PyObject *
 guard_lower_deadline(PyObject *self, PyObject *text)
 {
-    Py_ssize_t len;
-    if (!PyUnicode_Check(text)) {
-        PyErr_SetString(PyExc_TypeError, "text must be a str");
-        return NULL;
-    }
-    const char *utf8 = PyUnicode_AsUTF8AndSize(text, &len);
-    if (utf8 == NULL) {
+    ro_slice utf8;
+    if (!ro_py_text(text, &utf8)) {
         /* an environment's undecodable byte is one more wrong text */
         if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
             return NULL;
@@ -100,7 +94,8 @@ guard_lower_deadline(PyObject *self, PyObject *text)
         PyErr_Clear();
         Py_RETURN_FALSE;
     }
-    int ms = (size_t)len == strlen(utf8) ? ro_guard_parse_deadline(utf8) : -1;
+    int ms = strlen(utf8.ptr) == utf8.len ? ro_guard_parse_deadline(utf8.ptr)
+                                          : -1;
     return PyBool_FromLong(ms >= 0
                            && ro_guard_set_deadline(guard_of(self), ms));
 }
@@ -164,10 +159,9 @@ guard_read_stdin(PyObject *self, PyObject *args)
     result = ro_guard_read_stdin(guard_of(self), (size_t)max, &out);
     Py_END_ALLOW_THREADS
     PyObject *pair = result == RO_INPUT_NO_MEMORY
-                         ? PyErr_NoMemory()
-                         : Py_BuildValue("(sy#)", input_name(result),
-                                         out.data != NULL ? out.data : "",
-                                         (Py_ssize_t)out.len);
+                         ? ro_py_raise_memory()
+                         : Py_BuildValue("(sN)", input_name(result),
+                                         ro_py_bytes_of(ro_buf_slice(&out)));
     ro_buf_free(&out);
     return pair;
 }
@@ -186,7 +180,9 @@ guard_set_exit_hook(PyObject *self, PyObject *capsule)
     if (hook == NULL) {
         return NULL;
     }
-    (void)Py_NewRef(capsule); /* the hook may run until the process ends */
+    /* Never given back: the hook may run until the process ends, and nobody
+     * could tell the finisher that it is gone. */
+    (void)Py_NewRef(capsule);
     ro_guard_set_exit_hook(guard_of(self), hook->hook, hook->ctx);
     Py_RETURN_NONE;
 }
@@ -201,18 +197,18 @@ static PyObject *
 guard_finish(PyObject *self, PyObject *args)
 {
     int exit_code;
-    Py_buffer data;
-    if (!PyArg_ParseTuple(args, "iy*:finish", &exit_code, &data)) {
+    ro_slice data;
+    if (!PyArg_ParseTuple(args, "iO&:finish", &exit_code, ro_py_bytes,
+                          &data)) {
         return NULL;
     }
     if (exit_code < 0 || exit_code > 255) {
-        PyBuffer_Release(&data);
         return ro_py_raise_value("exit_code is 0 to 255");
     }
-    /* never returns, so data is never released; other threads may run */
+    /* The caller's frame never ends, so the bytes live on. The GIL is given up
+     * for good: the worker's hook and Python's other threads may run. */
     (void)PyEval_SaveThread();
-    ro_guard_finish(guard_of(self), exit_code,
-                    ro_slice_of(data.buf, (size_t)data.len));
+    ro_guard_finish(guard_of(self), exit_code, data);
 }
 
 static PyObject *
@@ -231,15 +227,6 @@ static PyObject *
 guard_degraded(PyObject *self, void *Py_UNUSED(closure))
 {
     return PyLong_FromUnsignedLong(ro_guard_degraded(guard_of(self)));
-}
-
-static void
-guard_dealloc(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
 }
 
 static PyMethodDef guard_methods[] = {
@@ -261,7 +248,8 @@ static PyGetSetDef guard_getset[] = {
      "An envelope is chosen; the process is about to end.", NULL},
     {"degraded", guard_degraded, NULL,
      "What start could do without: 1 the process's age, 2 /proc, 4 the\n"
-     "sub-reaper, 8 the list of children at start.",
+     "sub-reaper, 8 the list of children at start, 16 being out of\n"
+     "other processes' reach.",
      NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -272,7 +260,7 @@ PyDoc_STRVAR(guard_doc,
 
 static PyType_Slot guard_slots[] = {
     {Py_tp_doc, (void *)guard_doc},
-    {Py_tp_dealloc, (void *)guard_dealloc},
+    {Py_tp_dealloc, (void *)ro_py_dealloc},
     {Py_tp_methods, guard_methods},
     {Py_tp_getset, guard_getset},
     {0, NULL},

@@ -1,60 +1,16 @@
 /* Verdicts on MCP bytes: hints, tool lists, results, event streams. */
-#include "py/mcp.h"
-
-#include "py/errors.h"
-
 #include "core/buf.h"
-#include "core/envelope.h"
 #include "core/hints.h"
 #include "core/json.h"
 #include "core/limits.h"
-#include "core/result.h"
-#include "core/sse.h"
-#include "core/toollist.h"
-
-PyObject *
-ro_py_bytes_of(ro_slice slice)
-{
-    return PyBytes_FromStringAndSize(slice.ptr, (Py_ssize_t)slice.len);
-}
-
-bool
-ro_py_utf8_of(PyObject *text, ro_slice *utf8)
-{
-    Py_ssize_t len = 0;
-    utf8->ptr = PyUnicode_AsUTF8AndSize(text, &len);
-    utf8->len = (size_t)len;
-    return utf8->ptr != NULL;
-}
-
-/* 0, or -1 with JSONError. */
-static int
-validate(PyObject *module, ro_slice document, const ro_json_limits *limits)
-{
-    ro_json_error error;
-    if (ro_json_validate(document, limits, &error) != RO_JSON_OK) {
-        (void)ro_py_raise_json(module, &error);
-        return -1;
-    }
-    return 0;
-}
-
-int
-ro_py_validate_type(PyObject *module, ro_slice document,
-                    const ro_json_limits *limits, ro_json_type type,
-                    ro_json_code otherwise)
-{
-    if (validate(module, document, limits) < 0) {
-        return -1;
-    }
-    ro_slice root = ro_json_root(document);
-    if (ro_json_type_of(root) != type) {
-        ro_json_error error = {otherwise, (size_t)(root.ptr - document.ptr)};
-        (void)ro_py_raise_json(module, &error);
-        return -1;
-    }
-    return 0;
-}
+#include "mcp/reduce.h"
+#include "mcp/result.h"
+#include "mcp/rpc.h"
+#include "mcp/sse.h"
+#include "mcp/toollist.h"
+#include "py/convert.h"
+#include "py/errors.h"
+#include "py/json.h"
 
 /* ---- hints ---- */
 
@@ -72,21 +28,19 @@ static PyObject *
 hint_verdict(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"", "max_depth", NULL};
-    const char *ptr;
-    Py_ssize_t len;
+    ro_slice entry;
     int max_depth = RO_MAX_DEPTH;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y#|$i:hint_verdict", names,
-                                     &ptr, &len, &max_depth)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$i:hint_verdict", names,
+                                     ro_py_bytes, &entry, &max_depth)) {
         return NULL;
     }
     if (max_depth < 1) {
         return ro_py_raise_value("max_depth must be at least 1");
     }
-    ro_slice entry = {ptr, (size_t)len};
     const ro_json_limits limits
         = {RO_MAX_DISCOVERY, (unsigned)max_depth, true};
-    if (ro_py_validate_type(module, entry, &limits, RO_JSON_OBJECT,
-                            RO_JSON_NOT_OBJECT)
+    if (ro_py_check_type(module, entry, &limits, RO_JSON_OBJECT,
+                         RO_JSON_NOT_OBJECT)
         < 0) {
         return NULL;
     }
@@ -104,9 +58,13 @@ PyDoc_STRVAR(
     "--\n\n"
     "The tools/list answer with only the entries that resolve to one name.\n\n"
     "Keeps the entries whose prefix + name is tool (every object if tool is\n"
-    "empty) and nextCursor. Returns (message, entries) as raw bytes. Raises\n"
-    "JSONError for bytes that are not JSON within the bounds of a discovery\n"
-    "answer, ValueError for what is not a tools/list result.");
+    "empty) and nextCursor. Returns (message, entries) in bytes: of each "
+    "entry\n"
+    "in message what DCode and the SDK read, the entries as they were sent.\n"
+    "Raises JSONError for bytes that are not JSON within the bounds of a\n"
+    "discovery answer, ValueError for what is not a tools/list result or "
+    "must\n"
+    "not go up.");
 
 static bool
 collect_entry(void *arg, ro_slice entry)
@@ -130,34 +88,35 @@ raise_list(ro_list_code code)
         return NULL;
     case RO_LIST_MALFORMED:
         return ro_py_raise_value("not a tools/list result");
-    case RO_LIST_TOO_DEEP:
-        return ro_py_raise_value("too deep");
     case RO_LIST_TOO_LARGE:
+    case RO_LIST_ENTRY_TOO_LARGE:
+    case RO_LIST_CURSOR_TOO_LARGE:
         return ro_py_raise_value("too large");
+    case RO_LIST_UNREADABLE:
+        return ro_py_raise_value("a number is too long");
     case RO_LIST_NO_MEMORY:
         break;
     }
-    return PyErr_NoMemory();
+    return ro_py_raise_memory();
 }
 
 static PyObject *
 reduce_tool_list(PyObject *module, PyObject *args)
 {
-    const char *ptr;
-    Py_ssize_t len;
-    PyObject *prefix;
-    PyObject *tool;
-    ro_list_query query = {.max_depth = RO_MAX_DEPTH, .entry = collect_entry};
-    if (!PyArg_ParseTuple(args, "y#UU:reduce_tool_list", &ptr, &len, &prefix,
-                          &tool)
-        || !ro_py_utf8_of(prefix, &query.prefix)
-        || !ro_py_utf8_of(tool, &query.tool)) {
+    ro_slice message;
+    ro_budget budget = ro_reduce_budget();
+    ro_list_query query = {.entry = collect_entry};
+    if (!PyArg_ParseTuple(args, "O&O&O&:reduce_tool_list", ro_py_bytes,
+                          &message, ro_py_text, &query.prefix, ro_py_text,
+                          &query.tool)) {
         return NULL;
     }
-    ro_slice message = {ptr, (size_t)len};
+    if (query.tool.len != 0) {
+        query.budget = &budget;
+    }
     const ro_json_limits limits
         = {RO_MAX_DISCOVERY, RO_MAX_DEPTH + RO_LIST_EXTRA_DEPTH, true};
-    if (validate(module, message, &limits) < 0) {
+    if (ro_py_check(module, message, &limits) < 0) {
         return NULL;
     }
     PyObject *entries = PyList_New(0);
@@ -182,15 +141,7 @@ reduce_tool_list(PyObject *module, PyObject *args)
     return reduced;
 }
 
-/* ---- results ---- */
-
-PyDoc_STRVAR(
-    judge_result_doc,
-    "judge_result(message, id, /)\n"
-    "--\n\n"
-    "The envelope code that a tools/call answer leads to, or \"ok\".\n\n"
-    "message is one JSON-RPC message in bytes; id is the int or str that the\n"
-    "request carried.");
+/* ---- answers ---- */
 
 /* 0 with the raw id appended to out, or -1 with an exception. */
 static int
@@ -199,14 +150,14 @@ write_id(PyObject *id, ro_buf *out)
     ro_slice utf8;
     ro_buf_code code;
     if (PyUnicode_Check(id)) {
-        if (!ro_py_utf8_of(id, &utf8)) {
+        if (!ro_py_text(id, &utf8)) {
             return -1;
         }
         code = ro_json_write_string(out, utf8);
     }
     else if (PyLong_CheckExact(id)) {
         PyObject *digits = PyObject_Str(id);
-        if (digits == NULL || !ro_py_utf8_of(digits, &utf8)) {
+        if (digits == NULL || !ro_py_text(digits, &utf8)) {
             Py_XDECREF(digits);
             return -1;
         }
@@ -214,50 +165,130 @@ write_id(PyObject *id, ro_buf *out)
         Py_DECREF(digits);
     }
     else {
-        PyErr_SetString(PyExc_TypeError, "id must be int or str");
+        (void)ro_py_raise_type("id must be int or str");
         return -1;
     }
-    if (code == RO_BUF_TOO_LARGE) {
-        (void)ro_py_raise_value("too large");
+    if (code != RO_BUF_OK) {
+        (void)ro_py_raise_buf(code);
+        return -1;
     }
-    else if (code == RO_BUF_NO_MEMORY) {
-        (void)PyErr_NoMemory();
+    return 0;
+}
+
+PyDoc_STRVAR(
+    hand_up_doc,
+    "hand_up(message, id, /, *, call=False, structured=False)\n"
+    "--\n\n"
+    "What of an answer the SDK gets, as one message in bytes.\n\n"
+    "message answers initialize, or tools/call when call is true; id is the\n"
+    "int or str that the request carried. structured says that the tool has\n"
+    "an output schema. Raises ValueError when the answer is not handed up.");
+
+/* The message in out, or NULL and why not. */
+static const char *
+write_initialize(ro_slice message, ro_slice id, ro_buf *out)
+{
+    ro_rpc rpc;
+    if (ro_rpc_classify(message, &rpc) != RO_RPC_RESULT
+        || !ro_rpc_id_equal(rpc.id, id)
+        || ro_json_type_of(rpc.result) != RO_JSON_OBJECT) {
+        return "not an initialize result";
     }
-    return code == RO_BUF_OK ? 0 : -1;
+    return ro_reduce_initialize(id, rpc.result, out) == RO_REDUCE_OK
+               ? NULL
+               : "refused";
+}
+
+static const char *
+write_result(ro_slice message, ro_slice id, bool structured, ro_buf *out)
+{
+    ro_result result;
+    if (ro_result_judge(message, id, &result) != RO_RESULT_OK) {
+        return "not a tools/call result";
+    }
+    if (ro_reduce_least_envelope(&result) > RO_MAX_STDOUT) {
+        return "too large";
+    }
+    structured = structured && result.structured_content.len != 0;
+    return ro_reduce_result(id, &result, structured, out) == RO_REDUCE_OK
+               ? NULL
+               : "refused";
 }
 
 static PyObject *
-judge_result(PyObject *module, PyObject *args)
+hand_up(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    (void)module;
-    const char *ptr;
-    Py_ssize_t len;
+    static char *names[] = {"", "", "call", "structured", NULL};
+    ro_slice message;
     PyObject *id;
-    if (!PyArg_ParseTuple(args, "y#O:judge_result", &ptr, &len, &id)) {
+    int call = 0;
+    int structured = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O|$pp:hand_up", names,
+                                     ro_py_bytes, &message, &id, &call,
+                                     &structured)) {
         return NULL;
     }
-    ro_slice message = {ptr, (size_t)len};
+    const ro_json_limits limits
+        = {call ? RO_MAX_ANSWER : RO_MAX_DISCOVERY, RO_MAX_DEPTH, !call};
+    if (ro_py_check(module, message, &limits) < 0) {
+        return NULL;
+    }
+    PyObject *up = NULL;
     ro_buf raw_id;
+    ro_buf out;
     ro_buf_init(&raw_id, RO_MAX_ANSWER);
-    if (write_id(id, &raw_id) < 0) {
-        ro_buf_free(&raw_id);
-        return NULL;
-    }
-    const ro_json_limits limits = {RO_MAX_ANSWER, RO_MAX_DEPTH, false};
-    ro_code code = RO_CODE_MALFORMED_RESULT;
-    ro_json_code json = ro_json_validate(message, &limits, NULL);
-    if (json == RO_JSON_OK) {
-        code = ro_result_envelope_code(
-            ro_result_judge(message, ro_buf_slice(&raw_id), NULL));
-    }
-    else if (json == RO_JSON_TOO_LARGE) {
-        code = RO_CODE_RESULT_TOO_LARGE;
+    ro_buf_init(&out, 2 * RO_MAX_ANSWER);
+    if (write_id(id, &raw_id) == 0) {
+        ro_slice wanted = ro_buf_slice(&raw_id);
+        const char *refused
+            = call ? write_result(message, wanted, structured != 0, &out)
+                   : write_initialize(message, wanted, &out);
+        up = refused == NULL ? ro_py_bytes_of(ro_buf_slice(&out))
+                             : ro_py_raise_value(refused);
     }
     ro_buf_free(&raw_id);
-    if (json == RO_JSON_NO_MEMORY) {
-        return PyErr_NoMemory();
+    ro_buf_free(&out);
+    return up;
+}
+
+/* ---- failures ---- */
+
+PyDoc_STRVAR(
+    rpc_failure_doc,
+    "rpc_failure(request, /)\n"
+    "--\n\n"
+    "The JSON-RPC error, in bytes, for a request that failed on this\n"
+    "side; None when nobody waits for an answer: bytes that are no\n"
+    "JSON object, or one without an id.");
+
+static PyObject *
+rpc_failure(PyObject *module, PyObject *arg)
+{
+    ro_slice request;
+    ro_slice id;
+    (void)module;
+    if (!ro_py_bytes(arg, &request)) {
+        return NULL;
     }
-    return PyUnicode_FromString(ro_code_name(code));
+    const ro_json_limits limits = {request.len, RO_MAX_DEPTH, false};
+    switch (ro_json_validate(request, &limits, NULL)) {
+    case RO_JSON_OK:
+        break;
+    case RO_JSON_NO_MEMORY:
+        return ro_py_raise_memory();
+    default:
+        Py_RETURN_NONE;
+    }
+    if (ro_json_find(ro_json_root(request), "id", &id) == 0) {
+        Py_RETURN_NONE;
+    }
+    ro_buf out;
+    ro_buf_init(&out, id.len + RO_MAX_ANSWER);
+    ro_buf_code code = ro_rpc_write_failure(&out, id);
+    PyObject *answer = code == RO_BUF_OK ? ro_py_bytes_of(ro_buf_slice(&out))
+                                         : ro_py_raise_buf(code);
+    ro_buf_free(&out);
+    return answer;
 }
 
 /* ---- event streams ---- */
@@ -325,12 +356,11 @@ sse_events(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     (void)module;
     static char *names[] = {"", "max_bytes", "chunk", NULL};
-    const char *ptr;
-    Py_ssize_t len;
+    ro_slice data;
     Py_ssize_t max_bytes = RO_MAX_ANSWER;
     Py_ssize_t chunk = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y#|$nn:sse_events", names,
-                                     &ptr, &len, &max_bytes, &chunk)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$nn:sse_events", names,
+                                     ro_py_bytes, &data, &max_bytes, &chunk)) {
         return NULL;
     }
     if (max_bytes < 0 || chunk < 0) {
@@ -343,8 +373,7 @@ sse_events(PyObject *module, PyObject *args, PyObject *kwargs)
     ro_sse sse;
     ro_sse_init(&sse, (size_t)max_bytes, RO_MAX_HEADER_VALUE, collect_event,
                 events);
-    ro_sse_code code
-        = feed_in_chunks(&sse, ro_slice_of(ptr, (size_t)len), (size_t)chunk);
+    ro_sse_code code = feed_in_chunks(&sse, data, (size_t)chunk);
     ro_sse_free(&sse);
     if (code == RO_SSE_OK) {
         return events;
@@ -353,7 +382,7 @@ sse_events(PyObject *module, PyObject *args, PyObject *kwargs)
         (void)ro_py_raise_value("too large");
     }
     else if (code == RO_SSE_NO_MEMORY) {
-        (void)PyErr_NoMemory();
+        (void)ro_py_raise_memory();
     }
     Py_DECREF(events);
     return NULL;
@@ -365,7 +394,9 @@ static PyMethodDef methods[] = {
     {"hint_verdict", (PyCFunction)(void (*)(void))hint_verdict,
      METH_VARARGS | METH_KEYWORDS, hint_verdict_doc},
     {"reduce_tool_list", reduce_tool_list, METH_VARARGS, reduce_tool_list_doc},
-    {"judge_result", judge_result, METH_VARARGS, judge_result_doc},
+    {"hand_up", (PyCFunction)(void (*)(void))hand_up,
+     METH_VARARGS | METH_KEYWORDS, hand_up_doc},
+    {"rpc_failure", rpc_failure, METH_O, rpc_failure_doc},
     {"sse_events", (PyCFunction)(void (*)(void))sse_events,
      METH_VARARGS | METH_KEYWORDS, sse_events_doc},
     {NULL, NULL, 0, NULL},
@@ -374,8 +405,5 @@ static PyMethodDef methods[] = {
 int
 ro_py_add_mcp(PyObject *module)
 {
-    if (PyModule_AddFunctions(module, methods) < 0) {
-        return -1;
-    }
-    return ro_py_add_envelopes(module);
+    return PyModule_AddFunctions(module, methods);
 }

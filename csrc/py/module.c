@@ -1,13 +1,15 @@
-/* Wiring only. */
+/* Wiring only. All state of py/ is in the module object, so each interpreter
+ * has its own. */
 #include "py/state.h"
 
 static int
 module_exec(PyObject *module)
 {
     if (ro_py_add_errors(module) < 0 || ro_py_add_json(module) < 0
-        || ro_py_add_mcp(module) < 0 || ro_py_add_redact(module) < 0
-        || ro_py_add_guard(module) < 0 || ro_py_add_engine(module) < 0
-        || ro_py_add_call(module) < 0 || ro_py_add_session(module) < 0) {
+        || ro_py_add_mcp(module) < 0 || ro_py_add_envelopes(module) < 0
+        || ro_py_add_redact(module) < 0 || ro_py_add_guard(module) < 0
+        || ro_py_add_engine(module) < 0 || ro_py_add_worker(module) < 0
+        || ro_py_add_session(module) < 0 || ro_py_add_reasons(module) < 0) {
         return -1;
     }
     return 0;
@@ -22,7 +24,7 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->guard_type);
     Py_VISIT(state->engine_type);
     Py_VISIT(state->transfer_type);
-    Py_VISIT(state->call_type);
+    Py_VISIT(state->worker_type);
     Py_VISIT(state->session_type);
     Py_VISIT(state->redactor_type);
     return 0;
@@ -37,7 +39,7 @@ module_clear(PyObject *module)
     Py_CLEAR(state->guard_type);
     Py_CLEAR(state->engine_type);
     Py_CLEAR(state->transfer_type);
-    Py_CLEAR(state->call_type);
+    Py_CLEAR(state->worker_type);
     Py_CLEAR(state->session_type);
     Py_CLEAR(state->redactor_type);
     return 0;

@@ -1,13 +1,15 @@
-/* Session: one MCP session, made by a Call. */
-#include "py/call.h"
+/* Session: one MCP session, made by a Worker. */
+#include "py/worker.h"
+
+#include "mcp/ahead.h"
+#include "py/convert.h"
+#include "py/errors.h"
 
 #include <errno.h>
 
-#include "py/errors.h"
-
 typedef struct SessionObject {
     PyObject_HEAD
-    CallObject *owner; /* keeps the ro_session alive */
+    WorkerObject *owner; /* keeps the ro_session alive */
     ro_session *session;
 } SessionObject;
 
@@ -19,25 +21,22 @@ session_object(PyObject *owner, ro_session *session, int failed)
     if (module == NULL) {
         return NULL;
     }
-    if (session == NULL && failed == ENOMEM) {
-        return PyErr_NoMemory();
-    }
     if (session == NULL) {
-        errno = failed;
-        return PyErr_SetFromErrno(PyExc_OSError);
+        return ro_py_raise_errno(failed);
     }
-    PyTypeObject *type = ro_py_state_of(module)->session_type;
-    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    SessionObject *self = (SessionObject *)alloc(type, 0);
+    /* The Worker owns the ro_session. This object only keeps the Worker alive.
+     */
+    SessionObject *self
+        = (SessionObject *)ro_py_alloc(ro_py_state_of(module)->session_type);
     if (self == NULL) {
-        return NULL; /* the Call frees the session */
+        return NULL; /* the Worker frees the session */
     }
     self->session = session;
-    self->owner = (CallObject *)Py_NewRef(owner);
+    self->owner = (WorkerObject *)Py_NewRef(owner);
     return (PyObject *)self;
 }
 
-const char ro_py_call_session_doc[] = PyDoc_STR(
+const char ro_py_worker_session_doc[] = PyDoc_STR(
     "session($self, server, url, proxy='', cafile='', capath='',\n"
     "        auth=False, legacy=False, /)\n--\n\n"
     "One MCP session over HTTP. Made while the gate is closed it is\n"
@@ -50,20 +49,17 @@ const char ro_py_call_session_doc[] = PyDoc_STR(
     "Raises MemoryError, or OSError in a forked child.");
 
 PyObject *
-ro_py_call_session(PyObject *object, PyObject *args)
+ro_py_worker_session(PyObject *object, PyObject *args)
 {
-    CallObject *self = (CallObject *)object;
+    WorkerObject *self = (WorkerObject *)object;
     ro_session_options options = {.proxy = "", .cafile = "", .capath = ""};
-    const char *server;
-    Py_ssize_t len;
     int auth = 0;
     int legacy = 0;
-    if (!PyArg_ParseTuple(args, "s#s|ssspp:session", &server, &len,
-                          &options.url, &options.proxy, &options.cafile,
-                          &options.capath, &auth, &legacy)) {
+    if (!PyArg_ParseTuple(args, "O&s|ssspp:session", ro_py_text,
+                          &options.server, &options.url, &options.proxy,
+                          &options.cafile, &options.capath, &auth, &legacy)) {
         return NULL;
     }
-    options.server = ro_slice_of(server, (size_t)len);
     options.auth = auth != 0;
     options.legacy = legacy != 0;
     ro_session *session = ro_mcp_session(self->mcp, &options);
@@ -81,17 +77,13 @@ string_array(PyObject *list)
     }
     char **array = PyMem_Calloc((size_t)count + 1, sizeof(*array));
     if (array == NULL) {
-        (void)PyErr_NoMemory();
+        (void)ro_py_raise_memory();
         return NULL;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        Py_ssize_t len;
-        PyObject *item = PyList_GetItem(list, i); /* borrowed */
-        if (PyBytes_AsStringAndSize(item, &array[i], &len) < 0
-            || strlen(array[i]) != (size_t)len) {
-            if (!PyErr_Occurred()) {
-                (void)ro_py_raise_value("embedded null byte");
-            }
+        /* Without a place for the length, a NUL inside is ValueError. */
+        if (PyBytes_AsStringAndSize(PyList_GetItem(list, i), &array[i], NULL)
+            < 0) {
             PyMem_Free(array);
             return NULL;
         }
@@ -99,7 +91,7 @@ string_array(PyObject *list)
     return array;
 }
 
-const char ro_py_call_stdio_doc[] = PyDoc_STR(
+const char ro_py_worker_stdio_doc[] = PyDoc_STR(
     "stdio($self, server, argv, env, /)\n--\n\n"
     "One MCP session over the standard streams of a new child.\n\n"
     "server: name in the configuration\n"
@@ -108,18 +100,16 @@ const char ro_py_call_stdio_doc[] = PyDoc_STR(
     "Raises OSError when the child cannot be started.");
 
 PyObject *
-ro_py_call_stdio(PyObject *object, PyObject *args)
+ro_py_worker_stdio(PyObject *object, PyObject *args)
 {
-    CallObject *self = (CallObject *)object;
+    WorkerObject *self = (WorkerObject *)object;
     ro_session_options options
         = {.url = RO_STDIO_URL, .proxy = "", .cafile = "", .capath = ""};
-    const char *server;
-    Py_ssize_t len;
     PyObject *argv_list;
     PyObject *env_list;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "s#O!O!:stdio", &server, &len, &PyList_Type,
-                          &argv_list, &PyList_Type, &env_list)) {
+    if (!PyArg_ParseTuple(args, "O&O!O!:stdio", ro_py_text, &options.server,
+                          &PyList_Type, &argv_list, &PyList_Type, &env_list)) {
         return NULL;
     }
     char **argv = string_array(argv_list);
@@ -128,7 +118,10 @@ ro_py_call_stdio(PyObject *object, PyObject *args)
         (void)ro_py_raise_value("argv is empty");
     }
     else if (envp != NULL) {
-        options.server = ro_slice_of(server, (size_t)len);
+        const ro_py_state *state = PyType_GetModuleState(Py_TYPE(object));
+        options.core_limit = state->core_limited ? &state->core_limit : NULL;
+        /* The GIL is held until the child has its strings: they belong to
+         * lists that other threads could change. */
         ro_session *session
             = ro_mcp_stdio_session(self->mcp, &options, argv, envp);
         result = session_object(object, session, errno);
@@ -138,67 +131,64 @@ ro_py_call_stdio(PyObject *object, PyObject *args)
     return result;
 }
 
+const char ro_py_worker_run_ahead_doc[] = PyDoc_STR(
+    "run_ahead($self, server, url, proxy, cafile, capath, versions,\n"
+    "          headers, initialize, initialized, tools_list, /)\n--\n\n"
+    "Send what the sessions of a server are about to be asked for\n"
+    "(csrc/mcp/ahead.h); a session that asks for the same bytes gets the\n"
+    "answers.\n\n"
+    "versions: protocol versions that the SDK speaks, with a space between\n"
+    "headers: of initialize, a sequence of pairs of bytes\n"
+    "initialize, initialized, tools_list: bodies, bytes\n\n"
+    "Whether it started; nothing else depends on it.");
+
+PyObject *
+ro_py_worker_run_ahead(PyObject *object, PyObject *args)
+{
+    ro_py_headers headers = {.items = NULL};
+    ro_ahead_plan plan = {.headers = NULL};
+    PyObject *result = NULL;
+    if (PyArg_ParseTuple(args, "O&sssssO&O&O&O&:run_ahead", ro_py_text,
+                         &plan.server, &plan.url, &plan.proxy, &plan.cafile,
+                         &plan.capath, &plan.versions, ro_py_headers_read,
+                         &headers, ro_py_bytes, &plan.initialize, ro_py_bytes,
+                         &plan.initialized, ro_py_bytes, &plan.list)) {
+        plan.headers = headers.items;
+        plan.n_headers = headers.count;
+        result = PyBool_FromLong(
+            ro_mcp_run_ahead(((WorkerObject *)object)->mcp, &plan));
+    }
+    ro_py_headers_free(&headers);
+    return result;
+}
+
+const char ro_py_worker_await_preflight_doc[] = PyDoc_STR(
+    "await_preflight($self, /)\n--\n\n"
+    "DCode's preflight begins: what ran ahead is not to be in its\n"
+    "way (csrc/mcp/ahead.h).");
+
+PyObject *
+ro_py_worker_await_preflight(PyObject *object, PyObject *Py_UNUSED(args))
+{
+    ro_mcp_await_preflight(((WorkerObject *)object)->mcp);
+    Py_RETURN_NONE;
+}
+
 /* ---- the type ---- */
 
 static void
 session_dealloc(PyObject *object)
 {
-    SessionObject *self = (SessionObject *)object;
-    PyTypeObject *type = Py_TYPE(object);
-    Py_XDECREF((PyObject *)self->owner);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(object);
-    Py_DECREF(type);
-}
-
-/* Headers of a submit; on success *out is the caller's, freed with
- * PyMem_Free. */
-static Py_ssize_t
-read_headers(PyObject *list, ro_header **out)
-{
-    Py_ssize_t count = PyList_Size(list);
-    if (count < 0) {
-        return -1;
-    }
-    ro_header *headers
-        = PyMem_Malloc((size_t)(count == 0 ? 1 : count) * sizeof(*headers));
-    if (headers == NULL) {
-        (void)PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        char *name;
-        char *value;
-        Py_ssize_t name_len;
-        Py_ssize_t value_len;
-        PyObject *pair = PyList_GetItem(list, i); /* borrowed */
-        if (pair == NULL || !PyTuple_Check(pair) || PyTuple_Size(pair) != 2
-            || PyBytes_AsStringAndSize(PyTuple_GetItem(pair, 0), &name,
-                                       &name_len)
-                   < 0
-            || PyBytes_AsStringAndSize(PyTuple_GetItem(pair, 1), &value,
-                                       &value_len)
-                   < 0) {
-            PyMem_Free(headers);
-            if (!PyErr_Occurred()) {
-                PyErr_SetString(PyExc_TypeError,
-                                "headers are (bytes, bytes) pairs");
-            }
-            return -1;
-        }
-        headers[i].name = ro_slice_of(name, (size_t)name_len);
-        headers[i].value = ro_slice_of(value, (size_t)value_len);
-    }
-    *out = headers;
-    return count;
+    Py_XDECREF((PyObject *)((SessionObject *)object)->owner);
+    ro_py_dealloc(object);
 }
 
 PyDoc_STRVAR(
     session_submit_doc,
     "submit($self, ticket, method, url, headers, body, /)\n--\n\n"
-    "Take one HTTP request of the SDK; Call.poll() returns its reply\n"
+    "Take one HTTP request of the SDK; Worker.poll() returns its reply\n"
     "under the ticket.\n\n"
-    "headers: list[tuple[bytes, bytes]]; body: bytes or None\n\n"
+    "headers: a sequence of pairs of bytes; body: bytes or None\n\n"
     "Raises RuntimeError when the worker is gone.");
 
 static PyObject *
@@ -208,34 +198,20 @@ session_submit(PyObject *object, PyObject *args)
     unsigned long long ticket;
     const char *method;
     const char *url;
-    PyObject *list;
-    PyObject *body;
-    ro_header *headers = NULL;
-    char *bytes = "";
-    Py_ssize_t len = 0;
-    if (!PyArg_ParseTuple(args, "KssOO:submit", &ticket, &method, &url, &list,
-                          &body)) {
-        return NULL;
+    ro_py_headers headers = {.items = NULL};
+    ro_slice body;
+    PyObject *result = NULL;
+    if (PyArg_ParseTuple(args, "KssO&O&:submit", &ticket, &method, &url,
+                         ro_py_headers_read, &headers, ro_py_optional_bytes,
+                         &body)) {
+        bool taken = ro_session_submit(self->session, ticket, method, url,
+                                       headers.items, headers.count, body,
+                                       body.ptr != NULL);
+        result = taken ? Py_NewRef(Py_None)
+                       : ro_py_raise_runtime("the worker is gone");
     }
-    if (body != Py_None && PyBytes_AsStringAndSize(body, &bytes, &len) < 0) {
-        return NULL;
-    }
-    if (!PyList_Check(list)) {
-        PyErr_SetString(PyExc_TypeError, "headers must be a list");
-        return NULL;
-    }
-    Py_ssize_t count = read_headers(list, &headers);
-    if (count < 0) {
-        return NULL;
-    }
-    bool taken = ro_session_submit(
-        self->session, ticket, method, url, headers, (size_t)count,
-        ro_slice_of(bytes, (size_t)len), body != Py_None);
-    PyMem_Free(headers);
-    if (!taken) {
-        return ro_py_raise_runtime("the worker is gone");
-    }
-    Py_RETURN_NONE;
+    ro_py_headers_free(&headers);
+    return result;
 }
 
 PyDoc_STRVAR(
@@ -256,7 +232,7 @@ static PyMethodDef session_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(session_doc, "One MCP session; made by Call.session().");
+PyDoc_STRVAR(session_doc, "One MCP session; made by Worker.session().");
 
 static PyType_Slot session_slots[] = {
     {Py_tp_dealloc, (void *)session_dealloc},

@@ -1,12 +1,13 @@
-/* Transfer: one flow of net/port.h. */
+/* Transfer: one download of net/mailbox.h. */
 #include "py/engine.h"
-#include "py/errors.h"
 
 #include "core/alloc.h"
+#include "py/convert.h"
+#include "py/errors.h"
 
 typedef struct TransferObject {
     PyObject_HEAD
-    ro_flow *flow;
+    ro_download *download;
     PyObject *engine;
 } TransferObject;
 
@@ -15,32 +16,6 @@ raise_code(PyObject *self, ro_net_code code)
 {
     PyObject *module = PyType_GetModule(Py_TYPE(self));
     return module == NULL ? NULL : ro_py_raise_net(module, code);
-}
-
-static PyObject *
-bytes_of(ro_slice slice)
-{
-    return PyBytes_FromStringAndSize(slice.ptr, (Py_ssize_t)slice.len);
-}
-
-/* list[tuple[bytes, bytes]] */
-static PyObject *
-headers_of(const ro_head *head)
-{
-    PyObject *list = PyList_New((Py_ssize_t)head->n_headers);
-
-    if (list == NULL) {
-        return NULL;
-    }
-    for (size_t i = 0; i < head->n_headers; i++) {
-        PyObject *pair = Py_BuildValue("(NN)", bytes_of(head->headers[i].name),
-                                       bytes_of(head->headers[i].value));
-        if (pair == NULL || PyList_SetItem(list, (Py_ssize_t)i, pair) < 0) {
-            Py_DECREF(list);
-            return NULL;
-        }
-    }
-    return list;
 }
 
 PyDoc_STRVAR(transfer_head_doc,
@@ -56,14 +31,16 @@ transfer_head(PyObject *self, PyObject *Py_UNUSED(ignored))
     ro_head head = {0};
     ro_net_code code = RO_NET_OK;
 
-    switch (ro_flow_head(((TransferObject *)self)->flow, &head, &code)) {
-    case RO_FLOW_WAITS:
+    switch (
+        ro_download_head(((TransferObject *)self)->download, &head, &code)) {
+    case RO_DOWNLOAD_WAITS:
         Py_RETURN_NONE;
-    case RO_FLOW_READY:
+    case RO_DOWNLOAD_READY:
         return Py_BuildValue("(liNN)", head.status, head.version,
-                             bytes_of(head.reason), headers_of(&head));
-    case RO_FLOW_ENDED:
-    case RO_FLOW_FAILED:
+                             ro_py_bytes_of(head.reason),
+                             ro_py_header_list(head.headers, head.n_headers));
+    case RO_DOWNLOAD_ENDED:
+    case RO_DOWNLOAD_FAILED:
         break;
     }
     return raise_code(self, code);
@@ -84,17 +61,17 @@ transfer_read(PyObject *self, PyObject *Py_UNUSED(ignored))
     ro_net_code code = RO_NET_OK;
     PyObject *result = NULL;
 
-    switch (
-        ro_flow_read(((TransferObject *)self)->flow, &bytes, &len, &code)) {
-    case RO_FLOW_WAITS:
+    switch (ro_download_read(((TransferObject *)self)->download, &bytes, &len,
+                             &code)) {
+    case RO_DOWNLOAD_WAITS:
         Py_RETURN_NONE;
-    case RO_FLOW_READY:
-        result = PyBytes_FromStringAndSize(bytes, (Py_ssize_t)len);
+    case RO_DOWNLOAD_READY:
+        result = ro_py_bytes_of(ro_slice_of(bytes, len));
         ro_free(bytes);
         return result;
-    case RO_FLOW_ENDED:
-        return PyBytes_FromStringAndSize(NULL, 0);
-    case RO_FLOW_FAILED:
+    case RO_DOWNLOAD_ENDED:
+        return ro_py_bytes_of(ro_slice_of(NULL, 0));
+    case RO_DOWNLOAD_FAILED:
         break;
     }
     return raise_code(self, code);
@@ -108,7 +85,7 @@ PyDoc_STRVAR(transfer_cancel_doc,
 static PyObject *
 transfer_cancel(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    ro_flow_cancel(((TransferObject *)self)->flow);
+    ro_download_cancel(((TransferObject *)self)->download);
     Py_RETURN_NONE;
 }
 
@@ -116,34 +93,29 @@ static PyObject *
 transfer_get_id(PyObject *self, void *Py_UNUSED(closure))
 {
     return PyLong_FromUnsignedLongLong(
-        ro_flow_id(((TransferObject *)self)->flow));
+        ro_download_id(((TransferObject *)self)->download));
 }
 
 static void
 transfer_dealloc(PyObject *self)
 {
     TransferObject *transfer = (TransferObject *)self;
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
-    ro_flow_release(transfer->flow);
+    ro_download_release(transfer->download);
     Py_XDECREF(transfer->engine);
-    free_object(self);
-    Py_DECREF(type);
+    ro_py_dealloc(self);
 }
 
 PyObject *
-ro_py_transfer_new(PyObject *module, PyObject *engine, ro_flow *flow)
+ro_py_transfer_new(PyObject *module, PyObject *engine, ro_download *download)
 {
-    PyTypeObject *type = ro_py_state_of(module)->transfer_type;
-    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    PyObject *self = alloc(type, 0);
+    PyObject *self = ro_py_alloc(ro_py_state_of(module)->transfer_type);
 
     if (self == NULL) {
-        ro_flow_release(flow);
+        ro_download_release(download);
         return NULL;
     }
-    ((TransferObject *)self)->flow = flow;
+    ((TransferObject *)self)->download = download;
     ((TransferObject *)self)->engine = Py_NewRef(engine);
     return self;
 }

@@ -11,29 +11,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .allocation import Allocation, AllocationError
+from .allocation import AgentEntry, Allocation, AllocationError, ToolSettings
 from .config import ConfigError, GatewayConfig
 
 if TYPE_CHECKING:
     from .agent import acreate_deep_agent, create_deep_agent
+    from .auditing import Audit, audit
+    from .latency import LatencyReport, measure
     from .load import GatewayTools, load_gateway_tools
+    from .verdicts import Finding
 
 __all__ = [
+    "AgentEntry",
     "Allocation",
     "AllocationError",
+    "Audit",
     "ConfigError",
+    "Finding",
     "GatewayConfig",
     "GatewayTools",
+    "LatencyReport",
+    "ToolSettings",
     "acreate_deep_agent",
+    "audit",
     "create_deep_agent",
     "load_gateway_tools",
+    "measure",
 ]
 
 _LATER = {
+    "Audit": "auditing",
+    "audit": "auditing",
+    "Finding": "verdicts",
     "GatewayTools": "load",
-    "load_gateway_tools": "load",
+    "LatencyReport": "latency",
     "acreate_deep_agent": "agent",
     "create_deep_agent": "agent",
+    "load_gateway_tools": "load",
+    "measure": "latency",
 }
 
 
@@ -42,5 +57,10 @@ def __getattr__(name: str) -> object:
     if name in _LATER:
         from importlib import import_module
 
-        return getattr(import_module(f".{_LATER[name]}", __name__), name)
+        found: object = getattr(import_module(f".{_LATER[name]}", __name__), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

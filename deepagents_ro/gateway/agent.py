@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias, cast
 
 import deepagents
-from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
+from deepagents.middleware.async_subagents import AsyncSubAgent
+from deepagents.middleware.subagents import (
+    GENERAL_PURPOSE_SUBAGENT,
+    CompiledSubAgent,
+    SubAgent,
+)
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
@@ -15,6 +21,7 @@ from langgraph.graph.state import CompiledStateGraph
 from . import skill_files
 from .allocation import MAIN, Allocation
 from .config import GatewayConfig
+from .document import Document
 from .load import GatewayTools, load_gateway_tools
 
 logger = logging.getLogger("deepagents_ro.gateway")
@@ -36,7 +43,12 @@ BUILT_IN = frozenset(
 """Names that `deepagents` gives its own tools; an extra tool never takes one."""
 
 ExtraTools = GatewayTools | Mapping[str, Sequence[BaseTool]] | Sequence[BaseTool]
-Tool = BaseTool | Callable[..., Any] | dict[str, Any]
+Tool = BaseTool | Callable[..., object] | Document  # type: ignore[explicit-any]
+Subagent = SubAgent | CompiledSubAgent | AsyncSubAgent
+Option: TypeAlias = Any  # type: ignore[explicit-any]
+"""Whatever a parameter of `deepagents.create_deep_agent` takes."""
+Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]  # type: ignore[explicit-any]
+"""What `deepagents.create_deep_agent` makes, with state and context of any type."""
 
 
 def create_deep_agent(
@@ -44,11 +56,12 @@ def create_deep_agent(
     tools: Sequence[Tool] | None = None,
     *,
     extra_tools: ExtraTools = (),
+    gateway: GatewayTools | None = None,
     allocation: Allocation | None = None,
-    subagents: Sequence[Any] | None = None,
+    subagents: Sequence[Subagent] | None = None,
     with_skills: bool = True,
-    **options: Any,
-) -> CompiledStateGraph[Any, Any, Any, Any]:
+    **options: Option,
+) -> Agent:
     """A deep agent with extra tools; contacts nothing.
 
     Args:
@@ -58,28 +71,39 @@ def create_deep_agent(
         extra_tools: loaded gateway tools, or tools by agent (`{"main": [...]}`), or a plain list,
             of which each agent gets what the table gives it and the main agent also what the
             table does not list.
+        gateway: loaded gateway tools beside the extra ones; of two tools of one name the
+            gateway's is left out.
         allocation: the table; by default the one that the tools were loaded with, else the
             package's.
         subagents: as in `deepagents.create_deep_agent`; by default the subagents of the table.
-        with_skills: mount the packaged skills for the main agent and `value-resolver`.
+        with_skills: mount the packaged skills, whether or not a gateway is there, for the main
+            agent and every agent to which the table gives a tool.
         options: everything else that `deepagents.create_deep_agent` takes.
+
+    Raises:
+        ValueError: `extra_tools` has tools for an agent that there is not.
     """
-    table = _table(extra_tools, allocation)
+    sources: list[ExtraTools] = [extra_tools] if gateway is None else [extra_tools, gateway]
+    table = _table(sources, allocation)
     own = list(tools or [])
     specs = _subagents(table) if subagents is None else list(subagents)
-    if not any(_field(spec, "name") == GENERAL_PURPOSE_SUBAGENT["name"] for spec in specs):
-        # Left alone it would inherit the main agent's allocation.
-        specs.append({**GENERAL_PURPOSE_SUBAGENT, **_inherited(options)})
+    _check_agents(extra_tools, specs)
+    if not any(spec["name"] == GENERAL_PURPOSE_SUBAGENT["name"] for spec in specs):
+        # Without an entry `deepagents` makes one that has the main agent's allocation.
+        general: SubAgent = {**GENERAL_PURPOSE_SUBAGENT}
+        if options.get("skills"):
+            general["skills"] = options["skills"]
+        specs.append(general)
     skills = list(options.pop("skills", None) or [])
     if with_skills:
-        options["backend"] = skill_files.mounted(options.get("backend"))
+        options["backend"] = skill_files.mounted(options.get("backend"), _loaded(sources))
         skills.append(skill_files.MOUNT)
     if skills:
         options["skills"] = skills
     return deepagents.create_deep_agent(
         model,
-        [*own, *_extra(MAIN, own, extra_tools, table)],
-        subagents=[_completed(spec, own, extra_tools, table, with_skills) for spec in specs],
+        [*own, *_extra(MAIN, own, sources, table)],
+        subagents=[_completed(spec, own, sources, table, with_skills) for spec in specs],
         **options,
     )
 
@@ -92,14 +116,18 @@ async def acreate_deep_agent(
     gateway: GatewayTools | None = None,
     allocation: Allocation | None = None,
     require_hints: bool = False,
-    **options: Any,
-) -> CompiledStateGraph[Any, Any, Any, Any]:
+    **options: Option,
+) -> Agent:
     """Load the gateway's tools and build the agent; without a gateway it is built without them.
+
+    What it opens at the gateway (a session, connections) lives as long as the agent, or a tool
+    of it, is referred to, in whatever loop or thread it is used; then it is closed in the
+    background. Load the tools yourself and pass `gateway` to close them at a moment of your own,
+    or to give many agents the same ones: an agent for each request is cheap then.
 
     Args:
         config: the gateway; by default what the environment says.
-        gateway: tools that are loaded already, for a caller that closes them itself; otherwise
-            the session lives until the running event loop ends.
+        gateway: tools that are loaded already; the caller may close them.
         require_hints: refuse tools that come without hints.
 
     The other arguments are those of `create_deep_agent`.
@@ -108,16 +136,38 @@ async def acreate_deep_agent(
         gateway = await load_gateway_tools(
             config, allocation=allocation, require_hints=require_hints
         )
-    return create_deep_agent(model, tools, extra_tools=gateway, allocation=allocation, **options)
+    return create_deep_agent(model, tools, gateway=gateway, allocation=allocation, **options)
 
 
-def _table(extra_tools: ExtraTools, allocation: Allocation | None) -> Allocation:
+def _table(sources: Sequence[ExtraTools], allocation: Allocation | None) -> Allocation:
     if allocation is not None:
         return allocation
-    return extra_tools.allocation if isinstance(extra_tools, GatewayTools) else Allocation.default()
+    tables = [source.allocation for source in sources if isinstance(source, GatewayTools)]
+    return tables[0] if tables else Allocation.default()
 
 
-def _subagents(table: Allocation) -> list[dict[str, Any]]:
+def _loaded(sources: Sequence[ExtraTools]) -> dict[str, BaseTool]:
+    """The loaded gateway tools among the extra ones, by name."""
+    found: dict[str, BaseTool] = {}
+    for source in sources:
+        if isinstance(source, GatewayTools):
+            found.update(source.tools)
+        elif not isinstance(source, Mapping):
+            found.update({tool.name: tool for tool in source})
+    return found
+
+
+def _check_agents(extra_tools: ExtraTools, specs: Sequence[Subagent]) -> None:
+    if not isinstance(extra_tools, Mapping):
+        return
+    known = {MAIN, GENERAL_PURPOSE_SUBAGENT["name"], *(spec["name"] for spec in specs)}
+    for name in extra_tools:
+        if name not in known:
+            there_are = ", ".join(sorted(known))
+            raise ValueError(f"extra_tools are for {name!r}, but the agents are {there_are}")
+
+
+def _subagents(table: Allocation) -> list[Subagent]:
     """The table's subagents as specifications."""
     return [
         {
@@ -130,36 +180,33 @@ def _subagents(table: Allocation) -> list[dict[str, Any]]:
     ]
 
 
-def _inherited(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the default general-purpose subagent would have taken from the main agent."""
-    return {"skills": options["skills"]} if options.get("skills") else {}
-
-
-def _field(spec: Any, name: str) -> Any:
-    return spec.get(name) if isinstance(spec, Mapping) else None
-
-
 def _completed(
-    spec: Any, own: list[Tool], extra_tools: ExtraTools, table: Allocation, with_skills: bool
-) -> Any:
+    spec: Subagent,
+    own: list[Tool],
+    sources: Sequence[ExtraTools],
+    table: Allocation,
+    with_skills: bool,
+) -> Subagent:
     """A subagent's specification with its own allocation; compiled and remote ones as they are."""
-    if not isinstance(spec, Mapping) or "runnable" in spec or "graph_id" in spec:
+    if "runnable" in spec or "graph_id" in spec:
         return spec
-    base = list(spec["tools"]) if "tools" in spec else own
-    extra = _extra(str(spec["name"]), base, extra_tools, table)
-    completed = {**spec, "tools": [*base, *extra]}
-    if with_skills and extra:
-        completed["skills"] = [*spec.get("skills", []), skill_files.MOUNT]
+    completed = cast("SubAgent", {**spec})
+    base = list(completed["tools"]) if "tools" in completed else own
+    name = completed["name"]
+    extra = _extra(name, base, sources, table)
+    completed["tools"] = [*base, *extra]
+    if with_skills and (extra or table.tools(name)):
+        completed["skills"] = [*completed.get("skills", []), skill_files.MOUNT]
     return completed
 
 
 def _extra(
-    agent: str, own: Sequence[Tool], extra_tools: ExtraTools, table: Allocation
+    agent: str, own: Sequence[Tool], sources: Sequence[ExtraTools], table: Allocation
 ) -> list[BaseTool]:
     """The extra tools of one agent, without names that it has already."""
     taken = {_tool_name(tool) for tool in own} | BUILT_IN
     offered = []
-    for tool in _allocated(agent, extra_tools, table):
+    for tool in chain.from_iterable(_allocated(agent, source, table) for source in sources):
         if tool.name in taken:
             logger.warning("%s has a tool %s already; the extra one is left out", agent, tool.name)
             continue

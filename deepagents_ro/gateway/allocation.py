@@ -1,4 +1,4 @@
-"""The allocation table: which agent gets which gateway tools.
+"""The allocation table: which agent gets which gateway tools, and what is said about a tool.
 
 The table is a TOML file; ours is `allocation.toml`, a user may bring another:
 
@@ -9,19 +9,32 @@ The table is a TOML file; ours is `allocation.toml`, a user may bring another:
     tools = ["geo_create_buffer"]
     description = "..."        # for the agent that delegates to it
     system_prompt = "..."
+
+    [tools.geo_create_buffer]
+    gateway_name = "geo.registry/make_buffer"   # an alias: this tool and no other
+    timeout_s = 3              # seconds for one call, instead of the configuration's
+    sample = {longitude = 35.2, latitude = 31.8, distance_m = 100}  # for `gateway latency`
+
+or build it in Python:
+
+    Allocation.of({"main": ["text_normalize"]}, tools=[ToolSettings("text_normalize", timeout_s=3)])
 """
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
+from .document import Document
 from .names import normalise
+from .time_limit import is_limit
 
 MAIN = "main"
+MAX_NAME = 64
+"""Characters of a tool's name that every model's client takes."""
 
 
 class AllocationError(ValueError):
@@ -30,19 +43,102 @@ class AllocationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AgentEntry:
-    """One agent: its tools by their allowed names, and what a subagent is made from."""
+    """One agent: its tools by their allowed names, and what a subagent is made from.
+
+    Raises:
+        AllocationError: a member is of a wrong type or empty.
+    """
 
     name: str
-    tools: tuple[str, ...]
+    tools: tuple[str, ...] = ()
     description: str = ""
     system_prompt: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise AllocationError("an agent has no name")
+        where = f"agents.{self.name}"
+        tools: object = self.tools
+        if isinstance(tools, str) or not isinstance(tools, Iterable):
+            raise AllocationError(f"{where}.tools is not a list of names")
+        canonical = tuple(dict.fromkeys(_tool_name(tool, f"{where}.tools") for tool in tools))
+        object.__setattr__(self, "tools", canonical)
+        if not isinstance(self.description, str) or not isinstance(self.system_prompt, str):
+            raise AllocationError(f"{where} has a text that is no string")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSettings:
+    """What the table says about one tool.
+
+    Args:
+        name: its allowed name.
+        gateway_name: the one gateway tool that it is, whatever its name looks like.
+        timeout_s: seconds for one call.
+        sample: arguments that a measurement may call it with.
+
+    Raises:
+        AllocationError: a member is of a wrong type or out of range.
+    """
+
+    name: str
+    gateway_name: str = ""
+    timeout_s: float | None = None
+    sample: Mapping[str, object] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", _tool_name(self.name, "tools"))
+        where = f"tools.{self.name}"
+        if not isinstance(self.gateway_name, str):
+            raise AllocationError(f"{where}.gateway_name is no string")
+        if self.timeout_s is not None and not is_limit(self.timeout_s):
+            raise AllocationError(f"{where}.timeout_s is not a positive number of seconds")
+        if self.sample is not None and not isinstance(self.sample, Mapping):
+            raise AllocationError(f"{where}.sample is not a table of arguments")
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Agents in the order of the file."""
+    """Agents in the order of the table, and settings of tools.
+
+    Raises:
+        AllocationError: an agent or a tool is there twice, or settings are for a tool that no
+            agent lists.
+    """
 
     agents: tuple[AgentEntry, ...]
+    settings_of: Mapping[str, ToolSettings] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [entry.name for entry in self.agents]
+        for name in names:
+            if names.count(name) > 1:
+                raise AllocationError(f"agents.{name} is there twice")
+        listed = self.allowed()
+        for name in self.settings_of:
+            if name not in listed:
+                raise AllocationError(f"tools.{name} is about a tool that no agent lists")
+
+    @classmethod
+    def of(
+        cls,
+        agents: Mapping[str, Iterable[str]] | Iterable[AgentEntry],
+        *,
+        tools: Iterable[ToolSettings] = (),
+    ) -> Allocation:
+        """A table built in Python: names of tools by agent, or whole entries."""
+        if isinstance(agents, Mapping):
+            entries = tuple(AgentEntry(name, _listed(names)) for name, names in agents.items())
+        else:
+            entries = tuple(agents)
+        if not entries:
+            raise AllocationError("no agents")
+        settings: dict[str, ToolSettings] = {}
+        for tool in tools:
+            if tool.name in settings:
+                raise AllocationError(f"tools.{tool.name} is there twice")
+            settings[tool.name] = tool
+        return cls(entries, settings)
 
     @classmethod
     def default(cls) -> Allocation:
@@ -70,7 +166,20 @@ class Allocation:
         agents = document.get("agents")
         if not isinstance(agents, dict) or not agents:
             raise AllocationError("no [agents.NAME] table")
-        return cls(tuple(_entry(name, value) for name, value in agents.items()))
+        tools = document.get("tools", {})
+        unknown = set(document) - {"agents", "tools"}
+        if unknown or not isinstance(tools, dict):
+            raise AllocationError(f"an unknown key: {min(unknown, default='tools')}")
+        return cls.of(
+            [
+                AgentEntry(name, **_members(f"agents.{name}", value, AgentEntry))
+                for name, value in agents.items()
+            ],
+            tools=[
+                ToolSettings(name, **_members(f"tools.{name}", value, ToolSettings))
+                for name, value in tools.items()
+            ],
+        )
 
     def agent(self, name: str) -> AgentEntry | None:
         """The entry of an agent; `None` when the table does not have it."""
@@ -81,6 +190,10 @@ class Allocation:
         entry = self.agent(agent)
         return entry.tools if entry is not None else ()
 
+    def settings(self, tool: str) -> ToolSettings:
+        """What the table says about a tool, by its allowed name."""
+        return self.settings_of.get(tool) or ToolSettings(tool)
+
     def allowed(self) -> dict[str, tuple[str, ...]]:
         """Every allowed name, with the agents that list it."""
         found: dict[str, list[str]] = {}
@@ -90,19 +203,28 @@ class Allocation:
         return {tool: tuple(agents) for tool, agents in found.items()}
 
 
-def _entry(name: str, value: Any) -> AgentEntry:
+def _listed(names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise AllocationError("an agent's tools are not a list of names")
+    return tuple(names)
+
+
+def _tool_name(name: object, where: str) -> str:
+    if not isinstance(name, str):
+        raise AllocationError(f"{where} is not a list of names")
+    canonical = normalise(name)
+    if not canonical.strip("_"):
+        raise AllocationError(f"{where} has an empty name")
+    if len(canonical) > MAX_NAME:
+        raise AllocationError(f"{where} has a name of more than {MAX_NAME} characters")
+    return canonical
+
+
+def _members(where: str, value: object, kind: type[AgentEntry] | type[ToolSettings]) -> Document:
+    """The members of one table of the document, all of them known."""
     if not isinstance(value, dict):
-        raise AllocationError(f"agents.{name} is not a table")
-    unknown = set(value) - {"tools", "description", "system_prompt"}
+        raise AllocationError(f"{where} is not a table")
+    unknown = set(value) - {member.name for member in fields(kind) if member.name != "name"}
     if unknown:
-        raise AllocationError(f"agents.{name} has an unknown key: {sorted(unknown)[0]}")
-    tools = value.get("tools", [])
-    if not isinstance(tools, list) or not all(isinstance(tool, str) for tool in tools):
-        raise AllocationError(f"agents.{name}.tools is not a list of names")
-    canonical = tuple(dict.fromkeys(normalise(tool) for tool in tools))
-    if any(not tool.strip("_") for tool in canonical):
-        raise AllocationError(f"agents.{name}.tools has an empty name")
-    texts = {key: value.get(key, "") for key in ("description", "system_prompt")}
-    if not all(isinstance(text, str) for text in texts.values()):
-        raise AllocationError(f"agents.{name} has a text that is no string")
-    return AgentEntry(name, canonical, texts["description"], texts["system_prompt"])
+        raise AllocationError(f"{where} has an unknown key: {min(unknown)}")
+    return value

@@ -1,6 +1,8 @@
-"""`deepagents-ro gateway list|audit|latency`: tables for people, one envelope for programs.
+"""`deepagents-ro gateway list|audit|latency|demo`: tables for people, an envelope for programs.
 
 Exit codes: 0 the report was made, 1 it could not be, 2 wrong command line, 130 interrupted.
+`audit` is a health check too: 0 every allocated tool can be used, 1 some cannot, 2 the gateway
+cannot be asked.
 """
 
 from __future__ import annotations
@@ -12,26 +14,41 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from . import document, terminal
+from deepagents_ro import terminal
+
+from . import document
 from .allocation import Allocation, AllocationError
+from .document import Document
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from .load import GatewayTools
 
+    Report: TypeAlias = tuple[Document, RenderableType, int]
+    """Members of the envelope's `data`, the same as a table, and the exit status."""
+
 EPILOG = """\
 The gateway comes from JARVIS_GATEWAY_URL, JARVIS_MCP_NAMESPACE (default: global),
-JARVIS_API_KEY and UTILS_MCP_TIMEOUT_S (default: 10).
+JARVIS_API_KEY and UTILS_MCP_TIMEOUT_S (default: 10). What is asked is
+{JARVIS_GATEWAY_URL}/mcp/{JARVIS_MCP_NAMESPACE}/, with Authorization: ApiKey KEY.
+A table of --allocation is TOML:
+
+  [agents.main]
+  tools = ["text_normalize"]
 
 `audit` says for every tool of the gateway which agents get it, or why none does. For a tool of
 DCode's own configuration, and for what is behind `tool_not_found` and `tool_not_read_only` of
 `dcode tools call-read-only`, ask `dcode tools audit-read-only`.
 """
+
+
+PAGE_SIZE = 200
+"""Tools in one part of `audit --json`, so that it stays within its bound."""
 
 
 class CommandError(Exception):
@@ -59,7 +76,9 @@ def main(argv: list[str]) -> int:
         options = parser().parse_args(argv)
         command = f"gateway {options.action}"
         with quiet():
-            data, table = asyncio.run(run(options))
+            if options.action == "demo":
+                return serve_demo(options)
+            data, table, status = asyncio.run(run(options))
     except CommandError as error:
         return complain(as_json, command, error)
     except KeyboardInterrupt:
@@ -69,12 +88,12 @@ def main(argv: list[str]) -> int:
             raise
         return complain(as_json, command, CommandError("runtime_failure"))
     if not as_json:
-        terminal.console(sys.stdout).print(table)
-        return 0
+        terminal.console_of(sys.stdout).print(table)
+        return status
     text = document.success(command, data)
     if not emit(text):
         return 1
-    return 0 if json.loads(text)["data"]["ok"] else 1
+    return status if json.loads(text)["data"]["ok"] else 1
 
 
 def emit(text: str) -> bool:
@@ -104,9 +123,22 @@ def parser() -> Parser:
         "--require-hints", action="store_true", help="refuse tools that come without hints"
     )
     actions.add_parser("list", parents=[common], help="agents and the tools that they get")
-    actions.add_parser(
-        "audit", parents=[common], help="every tool of the gateway, and why it is not used"
+    asked = actions.add_parser(
+        "audit",
+        parents=[common],
+        help="every tool of the gateway, and why it is not used; exit 1 when an allocated tool"
+        " cannot be used, 2 when the gateway cannot be asked",
     )
+    asked.add_argument("--agent", default="", metavar="NAME", help="only this agent's tools")
+    asked.add_argument("--refused", action="store_true", help="only tools that nobody gets")
+    asked.add_argument("--page", type=positive, default=1, help="which part of the JSON's tools")
+    asked.add_argument(
+        "--page-size", type=positive, default=PAGE_SIZE, help=f"tools in a part: {PAGE_SIZE}"
+    )
+    demo = actions.add_parser("demo", help="serve a gateway to try things out with")
+    demo.add_argument("--port", type=int, default=0, help="default: any that is free")
+    demo.add_argument("--tls", action="store_true", help="serve over TLS; prints whom to trust")
+    demo.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     timing = actions.add_parser(
         "latency", parents=[common], help="call each loaded read-only tool N times"
     )
@@ -132,45 +164,73 @@ def positive(text: str) -> int:
     return number
 
 
-async def run(options: argparse.Namespace) -> tuple[dict[str, Any], RenderableType]:
-    """The report as members of `data`, and as a table."""
-    # Imported here, since help and a wrong command line have no use for what these need.
-    from . import picture, tables
-    from .audit import audit
-    from .latency import measure
-    from .load import STATES, load_gateway_tools
+def serve_demo(options: argparse.Namespace) -> int:
+    """The demo gateway, until it is interrupted."""
+    from . import demo
 
+    try:
+        return demo.serve(options.port, tls=options.tls)
+    except (OSError, OverflowError) as error:
+        raise CommandError("port_taken") from error
+
+
+async def run(options: argparse.Namespace) -> Report:
+    """The report that the command line asks for."""
     allocation = table_of(options.allocation)
     with waiting(options.json) as status:
         if options.action == "audit":
-            report = await audit(allocation=allocation, require_hints=options.require_hints)
-            return report.as_json(), tables.of_audit(report)
+            return await audited(options, allocation)
+        # Imported here, since help and a wrong command line have no use for what it needs.
+        from .load import load_gateway_tools
+
         arguments = tool_arguments(getattr(options, "arguments", []))
-        loaded = await load_gateway_tools(
+        async with load_gateway_tools(
             allocation=allocation, require_hints=options.require_hints
-        )
-        async with loaded:
+        ) as loaded:
             if not loaded.available:
-                raise CommandError("gateway_unavailable", STATES[loaded.state])
-            if options.action == "list":
-                return listed(loaded), tables.of_list(loaded)
+                raise CommandError("gateway_unavailable", loaded.reason)
+            if options.action == "latency":
+                return await timed(options, loaded, arguments, status)
+            from . import tables
 
-            def progress(tool: str, done: int) -> None:
-                status(f"{tool}: {done} of {options.calls}")
+            return listed(loaded), tables.of_list(loaded), 0
 
-            timed = await measure(
-                loaded,
-                arguments,
-                calls=options.calls,
-                in_flight=options.in_flight,
-                progress=progress,
-            )
+
+async def audited(options: argparse.Namespace, allocation: Allocation) -> Report:
+    """`audit`: exit status 0, 1 or 2."""
+    from . import tables
+    from .auditing import audit
+
+    if options.agent and allocation.agent(options.agent) is None:
+        raise CommandError("unknown_agent", exit_code=2)
+    report = await audit(allocation=allocation, require_hints=options.require_hints)
+    chosen = {"agent": options.agent, "refused": options.refused}
+    data = report.as_json(**chosen, page=options.page, page_size=options.page_size)
+    return data, tables.of_audit(report, **chosen), report.exit_status
+
+
+async def timed(
+    options: argparse.Namespace,
+    loaded: GatewayTools,
+    arguments: dict[str, Document],
+    status: Callable[[str], None],
+) -> Report:
+    """`latency`, with its picture."""
+    from . import picture, tables
+    from .latency import measure
+
+    def progress(tool: str, done: int) -> None:
+        status(f"{tool}: {done} of {options.calls}")
+
+    report = await measure(
+        loaded, arguments, calls=options.calls, in_flight=options.in_flight, progress=progress
+    )
     if options.svg:
         try:
-            Path(options.svg).write_text(picture.svg(timed.samples), encoding="utf-8")
+            Path(options.svg).write_text(picture.svg(report.samples), encoding="utf-8")
         except OSError as error:
             raise CommandError("picture_not_written") from error
-    return timed.as_json(), tables.of_latency(timed)
+    return report.as_json(), tables.of_latency(report), 0
 
 
 def table_of(path: str | None) -> Allocation:
@@ -183,9 +243,9 @@ def table_of(path: str | None) -> Allocation:
         raise CommandError("invalid_allocation", f"{path}: {error}") from error
 
 
-def tool_arguments(given: list[str]) -> dict[str, dict[str, Any]]:
+def tool_arguments(given: list[str]) -> dict[str, Document]:
     """`TOOL=JSON` texts as arguments by tool."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Document] = {}
     for text in given:
         tool, separator, value = text.partition("=")
         try:
@@ -198,7 +258,7 @@ def tool_arguments(given: list[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def listed(loaded: GatewayTools) -> dict[str, Any]:
+def listed(loaded: GatewayTools) -> Document:
     """`list` for programs."""
     origin = {finding.allowed_name: finding for finding in loaded.findings if finding.exposed}
     return {
@@ -211,6 +271,7 @@ def listed(loaded: GatewayTools) -> dict[str, Any]:
                         "gateway_name": origin[tool.name].name,
                         "has_hints": origin[tool.name].annotated,
                         "description": tool.description,
+                        "arguments": tool.args_schema,
                     }
                     for tool in loaded.for_agent(entry.name)
                 ],
@@ -236,12 +297,12 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def waiting(as_json: bool) -> Iterator[Any]:
+def waiting(as_json: bool) -> Iterator[Callable[[str], None]]:
     """A spinner on a terminal's standard error; yields a function that changes its text."""
     if as_json or not sys.stderr.isatty():
         yield lambda _text: None
         return
-    with terminal.console(sys.stderr).status("Asking the gateway") as status:
+    with terminal.console_of(sys.stderr).status("Asking the gateway") as status:
         yield lambda text: status.update(terminal.visible(text))
 
 
@@ -249,5 +310,5 @@ def complain(as_json: bool, command: str, error: CommandError) -> int:
     """Say what went wrong in the form that was asked for."""
     if as_json:
         return error.exit_code if emit(document.failure(command, error.code)) else 1
-    terminal.console(sys.stderr).print(f"deepagents-ro gateway: {error}")
+    terminal.console_of(sys.stderr).print(f"deepagents-ro gateway: {error}")
     return error.exit_code

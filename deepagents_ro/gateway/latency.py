@@ -10,11 +10,12 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from langchain_core.tools import BaseTool
 
+from .document import Document
 from .load import GatewayTools
+from .schemas import Checker
 
 PERCENTILES = (50, 95, 99)
 
@@ -32,7 +33,7 @@ class Sample:
         """The nearest-rank percentile; `None` without a single success."""
         return nearest_rank(self.times_ms, percent)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Document:
         """The sample for programs."""
         return {
             "tool": self.tool,
@@ -52,7 +53,7 @@ class LatencyReport:
     samples: list[Sample] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Document:
         """The report for programs."""
         return {
             "tools": [sample.as_json() for sample in self.samples],
@@ -70,28 +71,37 @@ def nearest_rank(times: Sequence[float], percent: int) -> float | None:
 
 async def measure(
     loaded: GatewayTools,
-    arguments: Mapping[str, Mapping[str, Any]],
+    arguments: Mapping[str, Mapping[str, object]] | None = None,
     *,
-    calls: int,
+    calls: int = 20,
     in_flight: int = 1,
     progress: Callable[[str, int], None] = lambda _tool, _done: None,
 ) -> LatencyReport:
     """Call each loaded read-only tool `calls` times with its arguments.
 
     Args:
-        arguments: by tool; a tool without an entry is called with none if it requires none.
+        arguments: by tool; a tool without an entry is called with the sample in the table, or
+            with none if it requires none.
         in_flight: so many calls at the same time.
         progress: told the tool and how many of its calls have ended.
     """
     report = LatencyReport()
+    arguments = arguments or {}
     sure = loaded.read_only()
     for name, tool in loaded.tools.items():
+        sample = loaded.allocation.settings(name).sample
+        given = dict(arguments.get(name, sample or {}))
+        schema = tool.args_schema
+        wrong = Checker(schema).complaint(given) if isinstance(schema, dict) else ""
         if name not in sure:
             report.skipped[name] = "the gateway does not call it read-only"
-        elif name not in arguments and _required(tool):
-            report.skipped[name] = "no arguments given"
+        elif name not in arguments and sample is None and _required(tool):
+            report.skipped[name] = (
+                f"no arguments given; use -a '{name}={{...}}' or a sample in the table"
+            )
+        elif wrong:
+            report.skipped[name] = f"its arguments do not fit its schema: {wrong}"
         else:
-            given = dict(arguments.get(name, {}))
             report.samples.append(await _sample(tool, given, calls, in_flight, progress))
     for name in arguments:
         if name not in loaded.tools:
@@ -101,7 +111,7 @@ async def measure(
 
 async def _sample(
     tool: BaseTool,
-    arguments: dict[str, Any],
+    arguments: Document,
     calls: int,
     in_flight: int,
     progress: Callable[[str, int], None],

@@ -8,7 +8,6 @@ looks like one never helps a name to match.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 SEPARATORS = ("__", ".", "/", ":", "-")
 """What a prefix may end in."""
@@ -35,12 +34,10 @@ def matches(gateway_name: str, allowed_name: str) -> bool:
     )
 
 
-def match_all(gateway_names: Iterable[str], allowed_names: Iterable[str]) -> dict[str, list[str]]:
-    """For every allowed name the gateway's names that match it, each as often as it is listed."""
-    listed = list(gateway_names)
-    return {
-        allowed: [name for name in listed if matches(name, allowed)] for allowed in allowed_names
-    }
+def similar(gateway_name: str, allowed_name: str) -> bool:
+    """Whether a name reads like the allowed one: the same words at its end or at its start."""
+    wanted, found = normalise(allowed_name).strip("_"), normalise(gateway_name).strip("_")
+    return found == wanted or found.endswith(f"_{wanted}") or found.startswith(f"{wanted}_")
 
 
 def runs_sql(name: str) -> bool:

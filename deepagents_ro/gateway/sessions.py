@@ -1,213 +1,549 @@
-"""One MCP session per event loop, shared by every call, replaced when the gateway forgets it.
+"""The one MCP session of a set of gateway tools, shared by every call of every event loop.
 
-A session lives in a task of its own, because the SDK's task groups have to be left by the task
-that entered them. It ends with `aclose`, or when its loop is torn down.
+A session is data (an id, a protocol version, a judged tool list), not a stream or a task: each
+request is an HTTP exchange of its own (`wire`). So a call that fails, is cancelled or reaches its
+time limit ends its own exchange and nothing else.
+
+Whoever needs a session first opens it, in a task that belongs to no caller; everybody else waits
+for that task's outcome, also from other loops and threads. When the gateway no longer knows a
+session, the calls that it refused for that are made once on the next one. A call that the gateway
+may have seen is never repeated.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
+import atexit
+import itertools
+import json
 import logging
+import os
+import threading
+import time
 import weakref
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextvars import Context
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar, cast
 
-import anyio
 import httpx
-from langchain_mcp_adapters.interceptors import MCPToolCallRequest
-from langchain_mcp_adapters.sessions import StreamableHttpConnection, create_session
-from mcp import ClientSession, McpError
-from mcp.types import CallToolResult
+from mcp import ClientSession
+from mcp.client.session import LoggingFnT
+from mcp.shared.session import ProgressFnT
+from mcp.types import (
+    CallToolResult,
+    ClientNotification,
+    ClientRequest,
+    InitializeResult,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    ListToolsRequest,
+    PaginatedRequestParams,
+    ServerNotification,
+)
+from pydantic import BaseModel
+from pydantic import ValidationError as ModelError
 
+from deepagents_ro import _mcpro
+
+from . import background
 from .config import GatewayConfig
-from .wire import ERROR_CODE, MARKER, GatewayTransport, WireError
+from .document import Document
+from .listing import Entry, judge_entry, page
+from .reasons import WireError
+from .schemas import Checker
+from .time_limit import time_limit
+from .wire import MAX_ANSWER, Message, Wire
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.shared.message import MessageMetadata, SessionMessage
+    from mcp.types import RequestId
 
 logger = logging.getLogger(__name__)
 
 TransportFactory = Callable[[], httpx.AsyncBaseTransport]
+Judge = Callable[[list[Entry]], Mapping[str, str]]
+"""From a list's entries to the names that may be called, each with "" or why it may not."""
+Result = TypeVar("Result", bound=BaseModel)
+
+LIST_FRESH_S = 300.0
+"""Seconds after which the list is read, and judged, again before the next call."""
+MAX_PAGES = 64
+"""Answers of one list."""
+MAX_LIST = 4 * MAX_ANSWER
+"""Bytes of one list, all pages."""
+CLOSE_TIMEOUT_S = 1.0
+"""Seconds that ending a session may take."""
+MAX_SESSIONS = 3
+"""Sessions that one call is made on; the gateway refused it on all but the last."""
+ENTRIES_A_TURN = 200
+"""Entries that are judged before the event loop gets its turn."""
+
+_NO_READER = cast("MemoryObjectReceiveStream[SessionMessage | Exception]", None)
+_NO_WRITER = cast("MemoryObjectSendStream[SessionMessage]", None)
 
 
-def wire_error(error: BaseException) -> WireError | None:
-    """What our transport reported through the SDK; `None` for any other exception."""
-    if isinstance(error, BaseExceptionGroup):
-        return next((found for sub in error.exceptions if (found := wire_error(sub))), None)
-    if not isinstance(error, McpError) or error.error.code != ERROR_CODE:
-        return None
-    data = error.error.data
-    if not isinstance(data, dict) or MARKER not in data:
-        return None
-    return WireError(data[MARKER], status=data.get("status"), detail=data.get("detail", ""))
+class GatewaySession(ClientSession):
+    """The SDK's session whose requests are exchanges of their own, with no stream beneath.
 
+    It is never entered as a context manager: there is no task group that could end.
+    """
 
-class OpenSession:
-    """A live session, its task, and what its transport saw."""
+    def __init__(
+        self, wire: Wire, redact: Callable[[bytes], bytes], logging_callback: LoggingFnT | None
+    ) -> None:
+        super().__init__(_NO_READER, _NO_WRITER, logging_callback=logging_callback)
+        self._wire = wire
+        self._redact = redact
+        self._numbers = itertools.count()
+        self._headers: dict[str, str] = {}
+        self._ended = False
+        self._checkers: dict[str, Checker] = {}
+        self.entries: list[Entry] = []
+        self.refused: Mapping[str, str] = {}
+        self.listed_at = -LIST_FRESH_S
 
-    def __init__(self, connection: StreamableHttpConnection, transport: GatewayTransport) -> None:
-        loop = asyncio.get_running_loop()
-        self.transport = transport
-        self._users = 0
-        self._retired = False
-        self._ready: asyncio.Future[ClientSession] = loop.create_future()
-        self._ready.add_done_callback(_look_at)
-        self._stop = asyncio.Event()
-        self._task = loop.create_task(
-            self._live(connection), name="gateway session", context=contextvars.Context()
+    @property
+    def fresh(self) -> bool:
+        """Whether the list may be trusted without reading it again."""
+        return time.monotonic() - self.listed_at < LIST_FRESH_S
+
+    async def open(self, judge: Judge) -> None:
+        """Initialise, and read and judge the tool list."""
+        await self.initialize()
+        await self.read_list(judge)
+
+    async def send_request(
+        self,
+        request: ClientRequest,
+        result_type: type[Result],
+        request_read_timeout_seconds: timedelta | None = None,
+        metadata: MessageMetadata = None,
+        progress_callback: ProgressFnT | None = None,
+    ) -> Result:
+        """One exchange; the caller's time limit is the only one.
+
+        Raises:
+            WireError: it did not end in a result of that type.
+        """
+        number = next(self._numbers)
+        data = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+        if progress_callback is not None:
+            data.setdefault("params", {}).setdefault("_meta", {})["progressToken"] = number
+        body = _encoded(JSONRPCRequest(jsonrpc="2.0", id=number, **data))
+
+        async def listener(message: Message) -> None:
+            await self._heard(message, progress_callback)
+
+        raw, session_id = await self._wire.exchange(body, self._headers, listener)
+        answer = await self._wire.answer(raw, number)
+        try:
+            result = result_type.model_validate(answer["result"])
+        except ModelError as error:
+            raise WireError("malformed", detail=f"no {result_type.__name__}") from error
+        if isinstance(result, InitializeResult):
+            self._headers["mcp-protocol-version"] = str(result.protocolVersion)
+            if session_id:
+                self._headers["mcp-session-id"] = session_id
+        return result
+
+    async def send_notification(
+        self, notification: ClientNotification, related_request_id: RequestId | None = None
+    ) -> None:
+        """One exchange without an answer."""
+        data = notification.model_dump(by_alias=True, mode="json", exclude_none=True)
+        body = _encoded(JSONRPCNotification(jsonrpc="2.0", **data))
+        await self._wire.notify(body, self._headers)
+
+    async def read_list(self, judge: Judge) -> None:
+        """Read every page, judge every entry; what was known before stays until that is done."""
+        entries: list[Entry] = []
+        cursor: str | None = None
+        seen: set[str] = set()
+        size = 0
+        while len(seen) < MAX_PAGES:
+            raw = await self._list_page(cursor)
+            size += len(raw)
+            if size > MAX_LIST:
+                raise WireError("too_large", detail="tool list")
+            try:
+                raw_entries, cursor = page(raw)
+            except ValueError as error:
+                raise WireError("malformed", detail="tool list") from error
+            for position, entry in enumerate(raw_entries):
+                entries.append(self._judged(entry))
+                if position % ENTRIES_A_TURN == ENTRIES_A_TURN - 1:
+                    await asyncio.sleep(0)
+            if not cursor:
+                break
+            if cursor in seen:
+                raise WireError("malformed", detail="the tool list repeats a cursor")
+            seen.add(cursor)
+        else:
+            raise WireError("too_large", detail=f"more than {MAX_PAGES} pages of tools")
+        self.refused = judge(entries)
+        self._checkers = _checkers(entries, self.refused)
+        self.entries = entries
+        self.listed_at = time.monotonic()
+
+    async def _list_page(self, cursor: str | None) -> bytes:
+        number = next(self._numbers)
+        params = PaginatedRequestParams(cursor=cursor) if cursor is not None else None
+        data = ListToolsRequest(params=params).model_dump(
+            by_alias=True, mode="json", exclude_none=True
+        )
+        body = _encoded(JSONRPCRequest(jsonrpc="2.0", id=number, **data))
+        raw, _session_id = await self._wire.exchange(body, self._headers)
+        # A list may hold what a strict answer may not (an entry with a key twice).
+        if not _is_list(raw, number):
+            await self._wire.answer(raw, number)  # says what it is instead
+            raise WireError("malformed", detail="tool list")
+        return raw
+
+    def _judged(self, raw: bytes) -> Entry:
+        """The verdict is on what was sent; what is kept of it does not have the API key."""
+        verdict = judge_entry(raw)
+        try:
+            redacted = self._redact(raw)
+        except ValueError:  # a key twice, too deep; two keys that become equal
+            if verdict.annotated and not verdict.allowed:
+                return verdict  # refused for its hints in any case
+            return Entry(verdict.name, False, verdict.reason, True, "it is not strict JSON")
+        if redacted == raw:
+            return verdict
+        clean = judge_entry(redacted)
+        return Entry(
+            clean.name, verdict.allowed, verdict.reason, verdict.annotated, clean.broken, redacted
         )
 
-    async def _live(self, connection: StreamableHttpConnection) -> None:
+    async def _validate_tool_result(self, name: str, result: CallToolResult) -> None:
+        """By the schemas of the judged list; the SDK would compile one for every call."""
+        checker = self._checkers.get(name)
+        if checker is not None and not (
+            result.structuredContent is not None and checker.fits(result.structuredContent)
+        ):
+            raise WireError("bad_output")
+
+    async def _heard(self, message: Message, progress: ProgressFnT | None) -> None:
+        """What the gateway said before its answer; none of it can change the answer."""
+        method = message.get("method")
+        if method == "notifications/tools/list_changed":
+            self.listed_at = -LIST_FRESH_S
+            return
         try:
-            async with create_session(connection) as session:
-                await session.initialize()
-                if not self._ready.done():
-                    self._ready.set_result(session)
-                await self._stop.wait()
+            if method == "notifications/progress" and progress is not None:
+                params = message["params"]
+                await progress(params["progress"], params.get("total"), params.get("message"))
+            elif method == "notifications/message":
+                heard = ServerNotification.model_validate(
+                    {"method": method, "params": message.get("params")}
+                )
+                await self._received_notification(heard)
+        except Exception as error:  # noqa: BLE001 - a callback of the user, or a broken message
+            logger.warning("a notification of the gateway: %s", type(error).__name__)
+
+    async def end(self, seconds: float = CLOSE_TIMEOUT_S) -> None:
+        """End the session at the gateway too, if it has one; once."""
+        if "mcp-session-id" in self._headers and not self._ended:
+            self._ended = True
+            try:
+                async with time_limit(seconds):
+                    await self._wire.end_session(self._headers)
+            except TimeoutError:
+                logger.debug("the gateway's session was not ended in time")
+
+
+def _encoded(message: BaseModel) -> bytes:
+    data = message.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _is_list(raw: bytes, number: int) -> bool:
+    try:
+        rest = json.loads(_mcpro.reduce_tool_list(raw, "", "\n")[0])
+    except ValueError:
+        return False
+    return type(rest.get("id")) is int and rest["id"] == number
+
+
+def _checkers(entries: Iterable[Entry], refused: Mapping[str, str]) -> dict[str, Checker]:
+    """For the tools that may be called and declare an output schema."""
+    found = {}
+    for entry in entries:
+        if refused.get(entry.name) == "":
+            schema = entry.tool().outputSchema
+            if schema is not None:
+                found[entry.name] = Checker(schema)
+    return found
+
+
+class _Abandoned(Exception):
+    """The loop on which a session was being opened has ended."""
+
+
+class _Opening:
+    """A session that is open or is being opened, or one whose list is being read again."""
+
+    def __init__(self, shared: SharedSession, known: GatewaySession | None) -> None:
+        self.outcome: Future[GatewaySession] = Future()
+        self.outcome.set_running_or_notify_cancel()  # no waiter can cancel it
+        self.begun = time.monotonic()
+        self.known = known is not None
+        self.session = known or shared.new_session()
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(
+            self._run(shared), name="gateway session", context=Context()
+        )
+
+    async def _run(self, shared: SharedSession) -> None:
+        try:
+            async with time_limit(shared.config.timeout_s):
+                if self.known:
+                    await self.session.read_list(shared.judge)
+                else:
+                    await self.session.open(shared.judge)
         except asyncio.CancelledError:
-            self._ready.cancel()
+            self._failed(shared, _Abandoned())
+            if not self.known and not shared.closed:
+                background.submit(self.session.end)
             raise
+        except TimeoutError:
+            await self._over(shared, WireError("timeout"))
         except Exception as error:  # noqa: BLE001 - whoever waits for the session gets it
-            if self._ready.done():
-                logger.debug("the gateway session ended: %s", type(error).__name__)
-            else:
-                self._ready.set_exception(error)
+            await self._over(shared, error)
+        else:
+            self.outcome.set_result(self.session)
+            if not shared.holds(self.session):
+                await self.session.end()
+
+    def _failed(self, shared: SharedSession, error: Exception) -> None:
+        """A known session is kept: other calls are under way on it, and its list is stale."""
+        if not self.known or (isinstance(error, WireError) and error.kind == "session_lost"):
+            shared.discard(self.session)
+        self.outcome.set_exception(error)
+
+    async def _over(self, shared: SharedSession, error: Exception) -> None:
+        self._failed(shared, error)
+        if not self.known:
+            await self.session.end()
 
     @property
-    def ended(self) -> bool:
-        """Whether there is nothing left to call on."""
-        return self._task.done()
+    def stuck(self) -> bool:
+        """Whether it waits for a loop that nobody runs."""
+        return not self.outcome.done() and (self._loop.is_closed() or not self._loop.is_running())
 
-    @property
-    def failed(self) -> bool:
-        """Whether the session never came to be."""
-        return self._ready.done() and (
-            self._ready.cancelled() or self._ready.exception() is not None
+    async def wait(self) -> GatewaySession:
+        """The session; raises what kept it from being one."""
+        try:
+            if self.outcome.done():
+                return self.outcome.result()
+            return await asyncio.wrap_future(self.outcome)
+        except WireError as error:
+            raise error.again() from None
+
+    async def cancel(self) -> None:
+        """Stop opening; returns when that is done, or at once when another loop has to do it."""
+        if self._loop is asyncio.get_running_loop():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+
+class SharedSession:
+    """The transport and the current session. Any thread, any loop; a fork starts anew."""
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        make_transport: TransportFactory,
+        judge: Judge,
+        logging_callback: LoggingFnT | None,
+    ) -> None:
+        self.config = config
+        self.judge = judge
+        self.closed = False
+        self._make_transport = make_transport
+        self._logging_callback = logging_callback
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pid = os.getpid()
+        self._lock = threading.Lock()
+        self._current: _Opening | None = None
+        self._transport = self._make_transport()
+        _SHARED.add(self)
+
+    def new_session(self) -> GatewaySession:
+        """A session that is not open yet."""
+        wire = Wire(self._transport, self.config)
+        return GatewaySession(wire, self.config.redact_json, self._logging_callback)
+
+    async def session(self) -> GatewaySession:
+        """The open session with a fresh list; opened, or its list read, when there is none.
+
+        An opening that had begun before this was called may have failed of what was over by
+        then; only one that began later speaks for the gateway as it is now.
+        """
+        called = time.monotonic()
+        while True:
+            opening = self._opening()
+            try:
+                return await opening.wait()
+            except _Abandoned:
+                continue
+            except Exception:
+                if opening.begun >= called:
+                    raise
+
+    def _opening(self) -> _Opening:
+        if os.getpid() != self.pid:
+            with _FORK_LOCK:
+                if os.getpid() != self.pid:
+                    self._begin()
+        with self._lock:
+            if self.closed:
+                raise WireError("closed")
+            found = self._current
+            if found is None:
+                self._current = _Opening(self, None)
+            elif found.stuck:
+                self._current = _Opening(self, found.session if found.known else None)
+            elif found.outcome.done() and not found.session.fresh:
+                self._current = _Opening(self, found.session)
+            assert self._current is not None
+            return self._current
+
+    def holds(self, session: GatewaySession) -> bool:
+        """Whether calls are made on this session."""
+        with self._lock:
+            return self._current is not None and self._current.session is session
+
+    def discard(self, session: GatewaySession) -> None:
+        """Nobody can call on this session; somebody may have noticed earlier."""
+        with self._lock:
+            if self._current is not None and self._current.session is session:
+                self._current = None
+
+    async def aclose(self, seconds: float = CLOSE_TIMEOUT_S) -> None:
+        """End the session, in so many seconds, and close the connections. May run twice."""
+        with self._lock:
+            first, self.closed = not self.closed, True
+            opening, self._current = self._current, None
+        if not first or os.getpid() != self.pid:
+            return
+        if opening is not None:
+            if not opening.outcome.done():
+                await opening.cancel()
+            await opening.session.end(seconds)
+        await self._transport.aclose()
+
+    def abandon(self) -> None:
+        """Close in the background: nobody refers to the tools any more."""
+        if not self.closed and os.getpid() == self.pid:
+            background.submit(lambda: self.aclose(self.config.timeout_s))
+
+
+_SHARED: weakref.WeakSet[SharedSession] = weakref.WeakSet()
+_FORK_LOCK = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _FORK_LOCK
+    _FORK_LOCK = threading.Lock()
+
+
+def _at_exit() -> None:
+    """End what is still open; a gateway that does not answer costs a second."""
+    still_open = [shared for shared in _SHARED if not shared.closed and shared.pid == os.getpid()]
+    if not still_open:
+        return
+
+    async def close() -> None:
+        await asyncio.wait(
+            [asyncio.ensure_future(shared.aclose()) for shared in still_open],
+            timeout=CLOSE_TIMEOUT_S,
         )
 
-    async def session(self) -> ClientSession:
-        """The initialised session; raises what kept it from being one."""
-        return await asyncio.shield(self._ready)
-
-    async def call(self, request: MCPToolCallRequest) -> CallToolResult:
-        """One call on this session; raises what the SDK raises."""
-        self._users += 1
-        try:
-            session = await self.session()
-            return await session.call_tool(request.name, request.args)
-        finally:
-            self._users -= 1
-            self._end_if_unused()
-
-    def retire(self) -> None:
-        """End the session as soon as nobody calls on it; calls under way are not disturbed."""
-        self._retired = True
-        self._end_if_unused()
-
-    def _end_if_unused(self) -> None:
-        if self._retired and self._users == 0:
-            self._stop.set()
-
-    async def close(self) -> None:
-        """End the session at the gateway too, and wait for it."""
-        self._stop.set()
-        if not self._ready.done():
-            self._task.cancel()
-        await asyncio.wait([self._task])
+    asyncio.run(close())
 
 
-def _look_at(future: asyncio.Future[ClientSession]) -> None:
-    """Keep asyncio from reporting a failure that every waiter has been told."""
-    if not future.cancelled():
-        future.exception()
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)
 
 
 class SessionPool:
-    """Opens sessions when they are needed and hands them to the adapter's tools."""
+    """What the adapter takes for a session: calls go to the one that is open then.
 
-    def __init__(self, config: GatewayConfig, make_transport: TransportFactory) -> None:
-        self._config = config
-        self._inner = make_transport()
-        self._open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, OpenSession] = (
-            weakref.WeakKeyDictionary()
-        )
+    It is closed when nobody refers to the pool any more.
+    """
 
-    def start(self) -> OpenSession:
-        """A session of the running loop that is not shared yet."""
-        transport = GatewayTransport(self._inner, self._config)
-
-        def client(
-            headers: dict[str, str] | None = None,
-            timeout: httpx.Timeout | None = None,
-            auth: httpx.Auth | None = None,
-        ) -> httpx.AsyncClient:
-            return httpx.AsyncClient(
-                transport=transport,
-                headers=headers,
-                timeout=httpx.Timeout(self._config.timeout_s),
-                auth=auth,
-                trust_env=False,
-            )
-
-        connection = StreamableHttpConnection(
-            transport="streamable_http",
-            url=self._config.endpoint,
-            headers=dict(self._config.headers),
-            httpx_client_factory=client,
-        )
-        opened = OpenSession(connection, transport)
-        self._open[asyncio.get_running_loop()] = opened
-        return opened
-
-    def current(self) -> OpenSession:
-        """The session of the running loop, opened when there is none."""
-        opened = self._open.get(asyncio.get_running_loop())
-        return self.start() if opened is None or opened.ended else opened
-
-    def discard(self, opened: OpenSession) -> None:
-        """Forget a session that the gateway no longer knows, unless somebody was faster."""
-        loop = asyncio.get_running_loop()
-        if self._open.get(loop) is opened:
-            del self._open[loop]
-            opened.retire()
-
-    async def intercept(
+    def __init__(
         self,
-        request: MCPToolCallRequest,
-        handler: Callable[[MCPToolCallRequest], Awaitable[Any]],
+        config: GatewayConfig,
+        make_transport: TransportFactory,
+        judge: Judge,
+        logging_callback: LoggingFnT | None = None,
+        limits: Mapping[str, float] | None = None,
+    ) -> None:
+        self._shared = SharedSession(config, make_transport, judge, logging_callback)
+        self.limits = dict(limits or {})
+        self._finalizer = weakref.finalize(self, self._shared.abandon)
+        self._finalizer.atexit = False
+
+    async def session(self) -> GatewaySession:
+        """The open session."""
+        return await self._shared.session()
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Document | None = None,
+        read_timeout_seconds: timedelta | None = None,
+        progress_callback: ProgressFnT | None = None,
     ) -> CallToolResult:
-        """The adapter's call, on the session that is alive now.
+        """One call within its time limit; it reaches the gateway at most once.
 
-        A call that the gateway did not take, because it restarted or ended the session, is made
-        once more on a new one. `handler` would use the session of the load; it is not called.
+        Args:
+            name: the gateway's name of the tool.
+
+        Raises:
+            WireError: there is no result.
+            RefusedError: the tool may not be called any more.
+            TimeoutError: the limit (seconds: the tool's own, else the configuration's) was reached.
         """
-        opened = self.current()
-        try:
-            return await self._call(opened, request)
-        except (McpError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
-            if not _not_taken(error):
-                raise
-        self.discard(opened)
-        return await self._call(self.current(), request)
+        async with time_limit(self.limits.get(name, self._shared.config.timeout_s)):
+            for _refused in range(MAX_SESSIONS - 1):
+                try:
+                    return await self._once(name, arguments, progress_callback)
+                except WireError as error:
+                    if error.kind != "session_lost":
+                        raise
+            return await self._once(name, arguments, progress_callback)
 
-    async def _call(self, opened: OpenSession, request: MCPToolCallRequest) -> CallToolResult:
+    async def _once(
+        self, name: str, arguments: Document | None, progress_callback: ProgressFnT | None
+    ) -> CallToolResult:
+        session = await self._shared.session()
+        why = session.refused.get(name, "the gateway does not list it")
+        if why:
+            raise RefusedError(why)
         try:
-            async with asyncio.timeout(self._config.timeout_s):
-                return await opened.call(request)
-        except Exception:
-            if opened.failed:
-                self.discard(opened)
+            return await session.call_tool(name, arguments, progress_callback=progress_callback)
+        except WireError as error:
+            if error.kind == "session_lost":
+                self._shared.discard(session)
             raise
 
     async def aclose(self) -> None:
-        """End the session of the running loop and close the connections."""
-        opened = self._open.pop(asyncio.get_running_loop(), None)
-        if opened is not None:
-            await opened.close()
-        await self._inner.aclose()
+        """End the session and close the connections. May run twice."""
+        await self._shared.aclose()
 
 
-def _not_taken(error: Exception) -> bool:
-    """Whether the request certainly was not carried out."""
-    if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
-        return True
-    reported = wire_error(error)
-    return reported is not None and reported.kind == "session_lost"
+class RefusedError(Exception):
+    """The tool was offered once, but the list that was read last does not allow it."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The tool is refused now: {why}.")

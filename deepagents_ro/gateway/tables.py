@@ -6,19 +6,22 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .audit import Audit
+from deepagents_ro.terminal import visible
+
+from .auditing import Audit
 from .latency import PERCENTILES, LatencyReport
-from .load import STATES, GatewayTools
-from .terminal import visible
+from .load import GatewayTools
+from .tool import arguments_of
 from .verdicts import REASONS, Finding
 
 
 def of_list(loaded: GatewayTools) -> RenderableType:
     """Agents and their tools."""
     table = Table(title="Gateway tools by agent", title_justify="left")
-    table.add_column("agent")
-    table.add_column("tool")
-    table.add_column("gateway name")
+    table.add_column("agent", overflow="fold")
+    table.add_column("tool", overflow="fold")
+    table.add_column("arguments", overflow="fold")
+    table.add_column("gateway name", overflow="fold")
     table.add_column("hints")
     origin = {finding.allowed_name: finding for finding in loaded.findings if finding.exposed}
     for entry in loaded.allocation.agents:
@@ -28,37 +31,45 @@ def of_list(loaded: GatewayTools) -> RenderableType:
             table.add_row(
                 entry.name if number == 0 else "",
                 visible(tool.name),
+                visible(", ".join(arguments_of(tool))),
                 visible(finding.name),
                 "read-only" if finding.annotated else Text("none", style="yellow"),
             )
         if not tools:
-            table.add_row(entry.name, Text("none", style="dim"), "", "")
+            table.add_row(entry.name, Text("none", style="dim"), "", "", "")
     return table
 
 
-def of_audit(report: Audit) -> RenderableType:
-    """Reachability, every gateway tool with its verdict, every listed tool that is absent."""
+def of_audit(report: Audit, *, agent: str = "", refused: bool = False) -> RenderableType:
+    """The two questions of a reviewer, then every tool with its verdict, and what is absent."""
     loaded = report.loaded
     style = "green" if loaded.available else "red"
-    head = Text.assemble("Gateway: ", (STATES[loaded.state], style))
+    head = Text(visible(report.access()) + "\n" + visible(report.unused()) + "\n")
+    head.append_text(Text.assemble("Gateway: ", (loaded.reason, style)))
     if loaded.detail:
         head.append(f" ({visible(loaded.detail)})")
-    head.append(f"\nAPI key: {report.authentication}   {report.elapsed_ms:.0f} ms")
-    tools = Table(title="Tools of the gateway", title_justify="left")
-    for column in ("gateway name", "verdict", "agents or reason"):
-        tools.add_column(column)
-    for finding in loaded.findings:
-        tools.add_row(visible(finding.name), _verdict(finding), _reason(finding))
+    if report.url:
+        head.append(f"\nAsked: {visible(report.url)}")
+    key = report.authentication.replace("_", " ")
+    head.append(f"\nAPI key: {key}   {report.elapsed_ms:.0f} ms")
     parts: list[RenderableType] = [head]
-    if loaded.findings:
+    findings = report.selected(agent=agent, refused=refused)
+    if findings:
+        tools = Table(title="Tools of the gateway", title_justify="left")
+        for column in ("gateway name", "verdict", "agents or reason"):
+            tools.add_column(column, overflow="fold")
+        for finding in findings:
+            tools.add_row(visible(finding.name), _verdict(finding), _reason(finding))
         parts.append(tools)
-    absent = report.as_json()["missing"]
+    absent = report.absent()
     if absent:
-        listed = Table(title="Listed, but not at the gateway", title_justify="left")
-        listed.add_column("tool")
-        listed.add_column("agents that go without")
-        for item in absent:
-            listed.add_row(visible(item["name"]), ", ".join(item["agents"]))
+        listed = Table(title="Allocated, but not usable", title_justify="left")
+        for column in ("tool", "agents that go without", "why"):
+            listed.add_column(column, overflow="fold")
+        agents = loaded.allocation.allowed()
+        for name, why in absent.items():
+            if agent in ("", *agents[name]):
+                listed.add_row(visible(name), ", ".join(agents[name]), visible(why))
         parts.append(listed)
     return Group(*parts)
 
@@ -81,7 +92,7 @@ def _reason(finding: Finding) -> str:
 def of_latency(report: LatencyReport) -> RenderableType:
     """Percentiles and failures by tool."""
     table = Table(title="Latency in milliseconds", title_justify="left")
-    table.add_column("tool")
+    table.add_column("tool", overflow="fold")
     for column in ("calls", "failed", *(f"p{percent}" for percent in PERCENTILES), "max"):
         table.add_column(column, justify="right")
     for sample in report.samples:

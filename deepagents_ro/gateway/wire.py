@@ -1,10 +1,8 @@
-"""The gateway's transport: what `httpx` hands to the MCP SDK is decided here.
+"""One JSON-RPC message to the gateway, and its one answer, over a shared transport.
 
-It sits on another transport (the C one) and turns each JSON-RPC request into exactly one JSON
-answer. Nothing is raised into the SDK, where an exception would cancel every other call of the
-session: whatever goes wrong is answered with a JSON-RPC error that carries the request's id and,
-in `error.data`, what went wrong. Tool lists are judged on the bytes that the gateway sent, before
-a typed model sees them.
+Every message is an HTTP exchange of its own: no stream, task or lock is shared with another, so
+nothing that happens to one can be seen by another. A request is sent at most once. Whatever goes
+wrong is a `WireError`.
 """
 
 from __future__ import annotations
@@ -12,241 +10,215 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TypeGuard
 
 import httpx
-from mcp.types import Tool
-from pydantic import ValidationError
 
 from deepagents_ro import _mcpro
 
 from .config import GatewayConfig
+from .document import Document
+from .reasons import WireError, quotable
 
 logger = logging.getLogger(__name__)
 
 MAX_ANSWER = 8 * 1024 * 1024
 """Bytes of one answer, after content decoding."""
-MAX_DEPTH = 67
-"""Levels of one answer: 64 for a tool entry, and the message, result and array around it."""
-CLOSE_TIMEOUT_S = 1.0
-"""Seconds that ending a session may take."""
-MAX_DETAIL = 300
-"""Characters of the gateway's own words in a message."""
+MAX_ERROR_BODY = 64 * 1024
+"""Bytes that are read of a body whose status is an error."""
+LARGE_ANSWER = 256 * 1024
+"""Bytes from which on an answer is scanned outside the event loop's thread."""
 
-ERROR_CODE = -32098
-"""JSON-RPC code of the answers that are made here."""
-MARKER = "deepagents_ro_gateway"
+Message = Document
+Listener = Callable[[Message], Awaitable[None]]
 
-MESSAGES = {
-    "unreachable": "The gateway cannot be reached.",
-    "timeout": "The gateway did not answer in time.",
-    "unauthorized": "The gateway refused the API key.",
-    "forbidden": "The gateway refused access.",
-    "session_lost": "The gateway no longer knows the session.",
-    "server_error": "The gateway answered with a server error.",
-    "refused": "The gateway refused the request.",
-    "malformed": "The gateway's answer is not an MCP answer.",
-    "too_large": "The gateway's answer is too large.",
+HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "accept-encoding": "identity",
+    "content-type": "application/json",
 }
+STATUSES = {401: "unauthorized", 403: "forbidden", 404: "not_found"}
+TRANSPORT_CODES = {
+    "resolve": "unresolved",
+    "refused": "connection_refused",
+    "connect": "unreachable",
+    "connect_timeout": "unreachable",
+    "certificate": "untrusted",
+    "tls": "tls",
+    "proxy": "proxy",
+    "receive": "connection_lost",
+    "replay": "connection_lost",
+    "send": "connection_lost",
+}
+"""The C transport's codes as kinds; any other is `unreachable`."""
+LACKS_SCOPE = -32001
+"""JSON-RPC code of a gateway's answer to a key without the scope that a request needs."""
+NO_SESSION = "no valid session id"
+"""What servers of the TypeScript SDK answer, with status 400, to a session that is gone."""
 
 
-class WireError(Exception):
-    """An exchange that did not end in an MCP answer. `kind` is a key of MESSAGES."""
+class Wire:
+    """The endpoint of one gateway. Keeps nothing between exchanges."""
 
-    def __init__(self, kind: str, *, status: int | None = None, detail: str = "") -> None:
-        super().__init__(MESSAGES[kind])
-        self.kind = kind
-        self.status = status
-        self.detail = detail
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One tool as the gateway listed it.
-
-    `allowed` and `reason` are the verdict on its hints; `broken` says what the SDK's model does
-    not accept, and such an entry is not handed on.
-    """
-
-    name: str
-    allowed: bool
-    reason: str
-    annotated: bool
-    broken: str = ""
-
-
-class GatewayTransport(httpx.AsyncBaseTransport):
-    """One per HTTP client; `inner` is shared between them and not closed here.
-
-    `entries` holds the tools of every `tools/list` answer that passed, in order.
-    """
-
-    def __init__(self, inner: httpx.AsyncBaseTransport, config: GatewayConfig) -> None:
-        self._inner = inner
+    def __init__(self, transport: httpx.AsyncBaseTransport, config: GatewayConfig) -> None:
+        self._transport = transport
         self._config = config
-        self.entries: list[Entry] = []
+        self._url = httpx.URL(config.endpoint)
+        self._headers = {**HEADERS, **config.headers}
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request of the SDK; never raises but for cancellation."""
-        if request.method == "GET":
-            return httpx.Response(405, request=request)  # no stream: nothing is pushed to us
-        if request.method == "DELETE":
-            return await self._end_session(request)
-        message = _mcpro.json_loads(await request.aread(), max_bytes=MAX_ANSWER)
-        if "id" not in message:
-            return await self._notify(request)
-        try:
-            async with asyncio.timeout(self._config.timeout_s):
-                body, headers = await self._exchange(request)
-            if message.get("method") == "tools/list":
-                body = self._judged(body, message["id"])
-            else:
-                self._look_for_gateway_error(self._checked(body, message["id"]))
-        except TimeoutError:
-            return self._refusal(request, message["id"], WireError("timeout"))
-        except WireError as error:
-            return self._refusal(request, message["id"], error)
-        return httpx.Response(200, headers=headers, content=body, request=request)
+    async def exchange(
+        self, body: bytes, headers: Mapping[str, str], listener: Listener | None = None
+    ) -> tuple[bytes, str]:
+        """The raw answer, not looked at yet, and the session id beside it.
 
-    async def aclose(self) -> None:
-        """Nothing to do: the inner transport belongs to whoever made it."""
+        Messages that stand before the answer in an event stream go to `listener`.
 
-    async def _end_session(self, request: httpx.Request) -> httpx.Response:
-        try:
-            async with asyncio.timeout(min(CLOSE_TIMEOUT_S, self._config.timeout_s)):
-                response = await self._send(request)
-                await response.aclose()
-        except (TimeoutError, WireError):
-            logger.debug("the gateway's session was not ended")
-        return httpx.Response(200, request=request)
-
-    async def _notify(self, request: httpx.Request) -> httpx.Response:
-        """A failed notification shows when the next request fails; it is not worth an error."""
-        try:
-            async with asyncio.timeout(self._config.timeout_s):
-                response = await self._send(request)
-                await response.aclose()
-        except (TimeoutError, WireError):
-            logger.debug("a notification did not reach the gateway")
-        return httpx.Response(202, request=request)
-
-    async def _send(self, request: httpx.Request) -> httpx.Response:
-        request.headers["accept-encoding"] = "identity"
-        try:
-            response = await self._inner.handle_async_request(request)
-        except (httpx.HTTPError, OSError) as error:
-            raise WireError("unreachable", detail=type(error).__name__) from error
-        response.request = request
-        return response
-
-    async def _exchange(self, request: httpx.Request) -> tuple[bytes, dict[str, str]]:
-        """The raw answer, not looked at yet, and the headers that the SDK needs."""
-        response = await self._send(request)
+        Raises:
+            WireError: there is no such answer.
+        """
+        response = await self._send("POST", body, headers)
         try:
             if response.status_code != 200:
-                raise await self._status_error(response)
+                raise await self._status_error(response, "mcp-session-id" in headers)
             kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
             if kind == "application/json":
-                body = await _read(response)
+                raw = await _read(response, MAX_ANSWER)
             elif kind == "text/event-stream":
-                body = await _read_event(response)
+                raw = await _read_event(response, listener)
             else:
-                raise WireError("malformed", status=200, detail="content type")
+                page = kind in ("text/html", "application/xhtml+xml")
+                raise WireError("web_page" if page else "malformed", detail="content type")
         except (httpx.HTTPError, OSError) as error:
-            raise WireError("unreachable", detail=type(error).__name__) from error
+            raise lost(error) from error
         finally:
             await response.aclose()
-        headers = {"content-type": "application/json"}
-        session = response.headers.get("mcp-session-id")
-        if session is not None:
-            headers["mcp-session-id"] = session
-        return body, headers
+        return raw, response.headers.get("mcp-session-id", "")
 
-    async def _status_error(self, response: httpx.Response) -> WireError:
-        status = response.status_code
-        kinds = {401: "unauthorized", 403: "forbidden", 404: "session_lost"}
-        kind = kinds.get(status, "server_error" if status >= 500 else "refused")
-        body = await _read(response)
+    async def answer(self, raw: bytes, identity: int) -> Message:
+        """The one JSON-RPC answer to the request `identity`, parsed; the API key is not in it."""
+        message = await self._parsed(raw)
+        if not answers(message, identity):
+            words = self._words(message)
+            raise WireError("server_error" if words else "malformed", words=words)
+        error = message.get("error")
+        if isinstance(error, dict):
+            raise self._mcp_error(error)
+        body = gateway_error_in(message["result"])
+        if body is not None:
+            raise WireError("server_error", words=self._words(body))
+        return message
+
+    async def notify(self, body: bytes, headers: Mapping[str, str]) -> None:
+        """Send what needs no answer. A failure shows when the next request fails."""
         try:
-            document = _mcpro.json_loads(body, max_bytes=MAX_ANSWER)
-        except _mcpro.JSONError:
-            document = None  # a proxy's own page: the status says enough
-        return WireError(kind, status=status, detail=self._gateway_words(document))
+            response = await self._send("POST", body, headers)
+            await response.aclose()
+        except WireError as error:
+            logger.debug("a notification did not reach the gateway: %s", error)
 
-    def _gateway_words(self, document: Any) -> str:
-        """What a gateway error body says, redacted and short; empty for any other body."""
+    async def end_session(self, headers: Mapping[str, str]) -> None:
+        """Tell the gateway that the session in `headers` is not used any more."""
+        try:
+            response = await self._send("DELETE", None, headers)
+            await response.aclose()
+        except WireError as error:
+            logger.debug("the gateway's session was not ended: %s", error)
+
+    async def _send(
+        self, method: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> httpx.Response:
+        request = httpx.Request(
+            method, self._url, headers={**self._headers, **headers}, content=body
+        )
+        try:
+            return await self._transport.handle_async_request(request)
+        except (httpx.HTTPError, OSError) as error:
+            raise lost(error) from error
+        except RuntimeError as error:  # closed, before or meanwhile
+            raise WireError("closed") from error
+
+    async def _parsed(self, raw: bytes) -> Message:
+        """A strict JSON object; the scanner also takes out the key."""
+        redact = self._config.redact_json
+        try:
+            if len(raw) > LARGE_ANSWER:
+                raw = await asyncio.get_running_loop().run_in_executor(None, redact, raw)
+            else:
+                raw = redact(raw)
+            message = json.loads(raw)
+        except ValueError as error:  # JSONError, keys that collide, a number of 4,301 digits
+            page = raw.lstrip()[:1] == b"<"
+            raise WireError("web_page" if page else "malformed", detail="JSON") from error
+        if not isinstance(message, dict):
+            raise WireError("malformed", detail="no object")
+        return message
+
+    async def _status_error(self, response: httpx.Response, in_session: bool) -> WireError:
+        status = response.status_code
+        if 300 <= status < 400:
+            return WireError("redirect", status=status)
+        try:
+            body = await _read(response, MAX_ERROR_BODY)
+            document = json.loads(self._config.redact_json(body))
+        except (ValueError, WireError):
+            document = None  # a proxy's own page: the status says enough
+        error = document.get("error") if isinstance(document, dict) else None
+        said = error.get("message") if isinstance(error, dict) else None
+        words = quotable(said) if isinstance(said, str) else self._words(document)
+        kind = STATUSES.get(status, "server_error" if status >= 500 else "refused")
+        if in_session and (status == 404 or (status == 400 and NO_SESSION in words.lower())):
+            kind = "session_lost"
+        elif lacks_scope(error):
+            kind = "scope"
+        return WireError(kind, status=status, words=words)
+
+    def _mcp_error(self, error: Message) -> WireError:
+        said = error.get("message")
+        words = quotable(said) if isinstance(said, str) else ""
+        return WireError("scope" if lacks_scope(error) else "mcp_error", words=words)
+
+    def _words(self, document: object) -> str:
+        """What a gateway error body says; empty for any other document."""
         if not is_gateway_error(document):
             return ""
-        words = f"{document['error']} (status {document['status_code']}): "
-        return self._config.redact(words + str(document["response_text"]))[:MAX_DETAIL]
-
-    def _look_for_gateway_error(self, answer: dict[str, Any]) -> None:
-        """Raise when the result is the gateway's error body in place of the tool's answer.
-
-        Here, and not after the SDK: it would only say that the output schema is not met.
-        """
-        result = answer.get("result")
-        if not isinstance(result, dict):
-            return
-        body = gateway_error_in(result)
-        if body is not None:
-            raise WireError("server_error", status=200, detail=self._gateway_words(body))
-
-    def _checked(self, body: bytes, identity: int | str) -> dict[str, Any]:
-        """One strict JSON-RPC answer with our id, parsed."""
-        try:
-            answer: dict[str, Any] = _mcpro.json_loads(
-                body, max_bytes=MAX_ANSWER, max_depth=MAX_DEPTH
-            )
-        except _mcpro.JSONError as error:
-            raise WireError("malformed", status=200, detail="JSON") from error
-        if not _answers(answer, identity):
-            words = self._gateway_words(answer)
-            raise WireError("server_error" if words else "malformed", status=200, detail=words)
-        return answer
-
-    def _judged(self, body: bytes, identity: int | str) -> bytes:
-        """The list without the entries that the SDK would refuse; all are noted."""
-        try:
-            reduced, raw_entries = _mcpro.reduce_tool_list(body, "", "")
-        except ValueError as error:
-            if "error" in self._checked(body, identity):
-                return body
-            raise WireError("malformed", status=200, detail="tool list") from error
-        answer = json.loads(reduced)
-        if not _answers(answer, identity):
-            raise WireError("malformed", status=200, detail="id")
-        kept = []
-        for raw in raw_entries:
-            entry = judge_entry(raw)
-            self.entries.append(entry)
-            if not entry.broken:
-                kept.append(raw)
-        cursor = answer["result"].get("nextCursor")
-        tail = b""
-        if isinstance(cursor, str):
-            tail = b',"nextCursor":' + json.dumps(cursor).encode()
-        return b'{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]%s}}' % (
-            json.dumps(identity).encode(),
-            b",".join(kept),
-            tail,
-        )
-
-    def _refusal(
-        self, request: httpx.Request, identity: int | str, error: WireError
-    ) -> httpx.Response:
-        data = {MARKER: error.kind, "status": error.status, "detail": error.detail}
-        message = {
-            "jsonrpc": "2.0",
-            "id": identity,
-            "error": {"code": ERROR_CODE, "message": MESSAGES[error.kind], "data": data},
-        }
-        return httpx.Response(200, json=message, request=request)
+        words = f"{document['error']} (status {document['status_code']})"
+        text = quotable(str(document["response_text"]))
+        return quotable(f"{words}: {text}" if text else words)
 
 
-def is_gateway_error(document: Any) -> bool:
+def lost(error: Exception) -> WireError:
+    """What a transport's exception means. The C transport's own code is its context."""
+    code = getattr(error.__context__, "code", "")
+    if isinstance(error, httpx.TimeoutException) and code != "connect_timeout":
+        return WireError("timeout")
+    return WireError(TRANSPORT_CODES.get(code, "unreachable"), detail=_name(error, code))
+
+
+def _name(error: Exception, code: str) -> str:
+    return "" if code in TRANSPORT_CODES else type(error).__name__
+
+
+def lacks_scope(error: object) -> bool:
+    """Whether a JSON-RPC error says that the key has not the scope that was needed."""
+    return (
+        isinstance(error, dict)
+        and error.get("code") == LACKS_SCOPE
+        and "scope" in str(error.get("message", "")).lower()
+    )
+
+
+def answers(message: Message, identity: int) -> bool:
+    """Whether `message` is the one JSON-RPC answer to the request `identity`."""
+    if ("result" in message) == ("error" in message):
+        return False
+    found = message.get("id")
+    if "error" in message:  # without an id when the gateway could not read ours
+        return isinstance(message["error"], dict) and (found is None or found == identity)
+    return type(found) is int and found == identity and isinstance(message["result"], dict)
+
+
+def is_gateway_error(document: object) -> TypeGuard[Message]:
     """Whether `document` is the gateway's own error body, not an MCP answer or a tool's result."""
     return isinstance(document, dict) and (
         {"error", "status_code", "response_text"} <= document.keys()
@@ -254,110 +226,90 @@ def is_gateway_error(document: Any) -> bool:
     )
 
 
-def gateway_error_in(result: dict[str, Any]) -> dict[str, Any] | None:
-    """The gateway's error body in a tool's result: structured, in FastMCP's `result`, or text."""
+def gateway_error_in(result: Message) -> Message | None:
+    """The gateway's error body in a tool's result: structured, in FastMCP's `result`, or text.
+
+    Looked for before the models, which would only say that the output schema is not met.
+    """
     candidates = [result.get("structuredContent")]
     content = result.get("content")
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
-        candidates.append(_parsed(content[0].get("text")))
+        candidates.append(_object_in(content[0].get("text")))
     for candidate in candidates:
         if isinstance(candidate, dict) and candidate.keys() == {"result"}:
             candidate = candidate["result"]
-            candidate = _parsed(candidate) if isinstance(candidate, str) else candidate
+            candidate = _object_in(candidate) if isinstance(candidate, str) else candidate
         if is_gateway_error(candidate):
             return candidate
     return None
 
 
-def _parsed(text: Any) -> Any:
-    """The JSON object in `text`; `None` when it holds none."""
-    if not isinstance(text, str) or not text.lstrip().startswith("{"):
+def _object_in(text: object) -> object:
+    """The JSON value in `text` if it may be a gateway's error body; else None."""
+    if not isinstance(text, str) or len(text) > MAX_ERROR_BODY or '"status_code"' not in text:
         return None
     try:
-        return _mcpro.json_loads(text.encode("utf-8", "replace"), max_bytes=MAX_ANSWER)
-    except _mcpro.JSONError:
+        return json.loads(text)
+    except ValueError:
         return None
 
 
-def _answers(message: Any, identity: int | str) -> bool:
-    """Whether `message` is the one JSON-RPC answer to the request `identity`."""
-    return (
-        isinstance(message, dict)
-        and type(message.get("id")) is type(identity)
-        and message["id"] == identity
-        and ("result" in message) != ("error" in message)
-    )
-
-
-def judge_entry(raw: bytes) -> Entry:
-    """The verdict on one raw entry of a tool list."""
-    allowed, reason = _mcpro.hint_verdict(raw)
-    broken = ""
-    try:
-        name = Tool.model_validate_json(raw).name
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "entry"
-        broken = f"{place}: {first['msg']}"
-        name = _name_of(raw)
-    return Entry(name, allowed, reason, _says_anything(raw, reason), broken)
-
-
-_STANDARD_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-_SILENT = ("annotations_missing", "read_only_missing")
-
-
-def _says_anything(raw: bytes, reason: str) -> bool:
-    """Whether the entry carries any hint; a bare title, or no annotations, carries none."""
-    if reason not in _SILENT:
-        return True
-    annotations = json.loads(raw).get("annotations")
-    return isinstance(annotations, dict) and any(hint in annotations for hint in _STANDARD_HINTS)
-
-
-def _name_of(raw: bytes) -> str:
-    """The name of a broken entry for the report; empty when it has no usable one."""
-    name = json.loads(raw).get("name")
-    return name if isinstance(name, str) else ""
-
-
-async def _read(response: httpx.Response) -> bytes:
+async def _read(response: httpx.Response, limit: int) -> bytes:
     """The whole body, bounded."""
-    body = bytearray()
+    chunks, size = [], 0
     async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > MAX_ANSWER:
-            raise WireError("too_large", status=response.status_code)
-    return bytes(body)
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            raise WireError("too_large")
+    return b"".join(chunks)
 
 
-async def _read_event(response: httpx.Response) -> bytes:
-    """The first JSON-RPC answer of an event stream; what comes before it is passed over."""
+async def _read_event(response: httpx.Response, listener: Listener | None) -> bytes:
+    """The first JSON-RPC answer of an event stream."""
     async for event in _events(response):
         try:
             message = json.loads(event)
         except ValueError as error:
-            raise WireError("malformed", status=200, detail="event") from error
-        if isinstance(message, dict) and ("result" in message or "error" in message):
-            return event
-    raise WireError("malformed", status=200, detail="stream ended without an answer")
+            raise WireError("malformed", detail="event") from error
+        if isinstance(message, dict):
+            if "result" in message or "error" in message:
+                return event
+            if listener is not None:
+                await listener(message)
+    raise WireError("connection_lost", detail="the stream ended without an answer")
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The data of each event as soon as its blank line is there."""
-    waiting, received = b"", 0
+    """The data of each event as soon as its blank line is there; linear in the stream."""
+    waiting: list[bytes] = []
+    tail, received = b"", 0
     async for chunk in response.aiter_bytes():
         received += len(chunk)
         if received > MAX_ANSWER:
-            raise WireError("too_large", status=response.status_code)
-        waiting += chunk
-        end = max(waiting.rfind(blank) + len(blank) for blank in BLANK_LINES)
-        if end < min(len(blank) for blank in BLANK_LINES):
+            raise WireError("too_large")
+        # A blank line that was not there before ends in what is new.
+        seam = tail + chunk
+        ends = [seam.rfind(blank) + len(blank) for blank in BLANK_LINES if blank in seam]
+        end = max(ends, default=0)
+        if end == 0:
+            waiting.append(chunk)
+            tail = seam[-3:]
             continue
-        whole, waiting = waiting[:end], waiting[end:]
-        for kind, data, _id, _retry in _mcpro.sse_events(whole, max_bytes=MAX_ANSWER):
-            if kind in ("", "message") and data:
-                yield data
+        cut = end - len(tail)
+        waiting.append(chunk[:cut])
+        whole = b"".join(waiting)
+        waiting, tail = [chunk[cut:]], chunk[cut:][-3:]
+        for data in _whole_events(whole):
+            yield data
+    for data in _whole_events(b"".join(waiting)):
+        yield data
+
+
+def _whole_events(text: bytes) -> list[bytes]:
+    """The data of the events in `text`; one that is cut off is none."""
+    events = _mcpro.sse_events(text, max_bytes=MAX_ANSWER)
+    return [data for kind, data, _id, _retry in events if kind in ("", "message") and data]
 
 
 BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")

@@ -7,9 +7,10 @@ import os
 import py_compile
 import sys
 
+from deepagents_ro.versions import DISTRIBUTION, RELEASES
+
 from . import patcher
 from .install import Install, PatchError, locate
-from .versions import DISTRIBUTION, RELEASES
 
 
 def main(arguments: list[str]) -> int:
@@ -46,8 +47,13 @@ def _run(action: str, install: Install) -> int:
         print(f"{what}: applied")
         return 0
     if action == "revert":
-        patcher.revert(install)
-        print(f"{what}: as published")
+        others = patcher.revert(install)
+        if others is None:
+            print(f"{what}: reverted; no RECORD says whether the rest is as published")
+            return 0
+        for name in others:
+            print(f"{install.path(name)} is not as published; another program changed it")
+        print(f"{what}: {'reverted' if others else 'as published'}")
         return 0
     findings = patcher.check(install)
     for finding in findings:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.metadata
 import json
 import site
@@ -9,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .versions import DISTRIBUTION, PACKAGE
+from deepagents_ro.versions import DISTRIBUTION, PACKAGE
 
 
 class PatchError(Exception):
@@ -30,19 +32,56 @@ class Install:
         return self.package.joinpath(*name.split("/"))
 
     def read(self, name: str) -> bytes:
-        """The bytes of the file `name`. Raises `PatchError`."""
+        """The bytes of the file `name` of the package. Raises `PatchError`."""
+        path = self.path(name)
+        return self.read_path(path, f"{path} of {DISTRIBUTION} {self.version}")
+
+    def site_path(self, name: str) -> Path:
+        """The file `name` (with `/`) of any package beside this DCode, where imports find it."""
+        paths = [Path(entry).joinpath(*name.split("/")) for entry in self.search]
+        return next((path for path in paths if path.is_file()), paths[0])
+
+    @staticmethod
+    def read_path(path: Path, what: str) -> bytes:
+        """The bytes of `path`, which messages call `what`. Raises `PatchError`."""
         try:
-            return self.path(name).read_bytes()
+            return path.read_bytes()
         except OSError as error:
-            raise PatchError(
-                f"{self.path(name)} of {DISTRIBUTION} {self.version} "
-                f"cannot be read: {error.strerror}"
-            ) from error
+            raise PatchError(f"{what} cannot be read: {error.strerror}") from error
+
+    def not_as_published(self) -> list[str] | None:
+        """Files of the package that are not those of its `RECORD`, sorted; None without one.
+
+        Compiled copies do not count. Files that the publisher did not bring do.
+        """
+        found = importlib.metadata.Distribution.discover(name=DISTRIBUTION, path=[str(self.site)])
+        recorded = next((item.files for item in found), None)
+        if not recorded:
+            return None
+        names = {item.as_posix(): item for item in recorded}
+        names = {name: item for name, item in names.items() if name.startswith(f"{PACKAGE}/")}
+        present = {
+            path.relative_to(self.site).as_posix()
+            for path in self.package.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        changed = {name for name in names if not name.endswith(".pyc") and name not in present}
+        for name in present:
+            expected = names[name].hash if name in names else None
+            if expected is None or _record_hash(self.site / name) != expected.value:
+                changed.add(name)
+        return sorted(name.removeprefix(f"{PACKAGE}/") for name in changed)
 
     def stack_version(self, distribution: str) -> str | None:
         """The version of a distribution beside this DCode, None when it is not installed."""
         found = importlib.metadata.Distribution.discover(name=distribution, path=list(self.search))
         return next((item.version for item in found), None)
+
+
+def _record_hash(path: Path) -> str:
+    """SHA-256 of a file as `RECORD` writes it."""
+    digest = hashlib.sha256(path.read_bytes()).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def site_directories() -> list[Path]:

@@ -11,21 +11,17 @@ import time
 from collections.abc import Iterator
 from enum import Enum
 
-from . import text
+from deepagents_ro.versions import DISTRIBUTION, QUALIFIED, RELEASES, nearest
+
+from . import relied_on, text
 from .install import Install, PatchError
 from .replace import compiled_copies, leftovers, replace, settle_copies
-from .versions import (
-    DISTRIBUTION,
-    HELPERS,
-    HELPERS_FILE,
-    QUALIFIED,
-    RELEASES,
-    UPSTREAM_COMMAND,
-    UPSTREAM_FILES,
-    Release,
-)
 
 LOCK_SECONDS = 30.0
+
+# Where a release of DCode that has the command itself would make it one.
+UPSTREAM_FILES = ("main.py", "ui.py", "client/commands/tools.py")
+UPSTREAM_COMMAND = "call-read-only"
 
 
 class State(Enum):
@@ -50,13 +46,18 @@ def apply(install: Install) -> list[str]:
         originals = _originals(install, release)
         patched = {name: _patched(install, name, originals[name]) for name in originals}
         _write(install, patched)
-        return [*_drift(install, release), *_stack(install)]
+        return [*relied_on.drift(install), *_stack(install)]
 
 
-def revert(install: Install) -> None:
-    """Give every patched file its published bytes back. Raises `PatchError`, `OSError`."""
+def revert(install: Install) -> list[str] | None:
+    """Give every patched file its published bytes back. Raises `PatchError`, `OSError`.
+
+    Returns the files of the package that are still not as published, as other programs left them;
+    None when the package has no record of what was published.
+    """
     with _locked(install, fcntl.LOCK_EX):
         _write(install, _originals(install, _release(install)))
+        return install.not_as_published()
 
 
 def check(install: Install) -> list[str]:
@@ -71,7 +72,7 @@ def check(install: Install) -> list[str]:
             findings.append(_not_verified(install))
         else:
             findings += _edited(install, release)
-            findings += _drift(install, release)
+            findings += relied_on.drift(install)
         return [*findings, *_stack(install)]
 
 
@@ -80,14 +81,38 @@ def upstream(install: Install) -> str | None:
     for name in UPSTREAM_FILES:
         if not install.path(name).is_file():
             continue
-        if UPSTREAM_COMMAND in text.remove(install.read(name)):
+        if _makes_command(text.remove(install.read(name))):
             return (
                 f"{install.path(name)}: {DISTRIBUTION} {install.version} has a command "
-                f"`{UPSTREAM_COMMAND.decode()}` of its own; the patch must not hide it. "
+                f"`{UPSTREAM_COMMAND}` of its own; the patch must not hide it. "
                 "See whether it keeps the contract (python -m deepagents_ro.qualify --upstream), "
                 "then remove deepagents-ro (pip uninstall deepagents-ro)"
             )
     return None
+
+
+def _makes_command(content: bytes) -> bool:
+    """Whether a call in `content` makes a parser or a command of that name.
+
+    The word in a list of what another program lets through, in a comparison, in a text or in a
+    comment makes no command. A file that is not Python makes none either; `check` names it.
+    """
+    if UPSTREAM_COMMAND.encode() not in content:
+        return False
+    try:
+        nodes = list(ast.walk(ast.parse(content)))
+    except (SyntaxError, ValueError):
+        return False
+    return any(_makes(node) for node in nodes if isinstance(node, ast.Call))
+
+
+def _makes(call: ast.Call) -> bool:
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if isinstance(call.func, ast.Name):
+        called = call.func.id
+    words = [*call.args, *(item.value for item in call.keywords)]
+    named = any(isinstance(word, ast.Constant) and word.value == UPSTREAM_COMMAND for word in words)
+    return named and ("parser" in called.lower() or "command" in called.lower())
 
 
 def state(name: str, content: bytes, published: str) -> State:
@@ -112,7 +137,7 @@ def _not_verified(install: Install) -> str:
     )
 
 
-def _release(install: Install) -> Release:
+def _release(install: Install) -> dict[str, str]:
     release = RELEASES.get(install.version)
     if release is None:
         raise PatchError(_not_verified(install))
@@ -126,10 +151,10 @@ def _foreign(install: Install, name: str, content: bytes, published: str) -> str
     )
 
 
-def _originals(install: Install, release: Release) -> dict[str, bytes]:
+def _originals(install: Install, release: dict[str, str]) -> dict[str, bytes]:
     """The published bytes of every edited file. Raises `PatchError` when one is not known."""
     originals: dict[str, bytes] = {}
-    for name, published in release.edited.items():
+    for name, published in release.items():
         content = install.read(name)
         if state(name, content, published) is State.OTHER:
             raise PatchError(_foreign(install, name, content, published))
@@ -157,10 +182,10 @@ def _write(install: Install, wanted: dict[str, bytes]) -> None:
         settle_copies(path)
 
 
-def _edited(install: Install, release: Release) -> list[str]:
+def _edited(install: Install, release: dict[str, str]) -> list[str]:
     findings: list[str] = []
     states: dict[str, State] = {}
-    for name, published in release.edited.items():
+    for name, published in release.items():
         path = install.path(name)
         try:
             content = install.read(name)
@@ -172,7 +197,10 @@ def _edited(install: Install, release: Release) -> list[str]:
             findings.append(_foreign(install, name, content, published))
             continue
         if found is not State.APPLIED:
-            findings.append(f"{path} of {DISTRIBUTION} {install.version} is {found.value}")
+            findings.append(
+                f"{path} of {DISTRIBUTION} {install.version} is {found.value}: "
+                "run python -I -m deepagents_ro.patch apply"
+            )
         findings += [
             f"{copy.path} hides {path}: it was compiled from other content"
             for copy in compiled_copies(path)
@@ -182,7 +210,7 @@ def _edited(install: Install, release: Release) -> list[str]:
             f"{item} was left by a run that did not end; apply or revert again"
             for item in leftovers(path)
         ]
-    if len(states) == len(release.edited) and len(set(states.values())) > 1:
+    if len(states) == len(release) and len(set(states.values())) > 1:
         findings.append(
             f"the patch of {DISTRIBUTION} {install.version} in {install.site} is half applied ("
             + ", ".join(f"{name}: {found.value}" for name, found in states.items())
@@ -191,56 +219,20 @@ def _edited(install: Install, release: Release) -> list[str]:
     return findings
 
 
-def _drift(install: Install, release: Release) -> list[str]:
-    """What the call is built on and is not as verified."""
-    findings: list[str] = []
-    for name, published in release.relied_on.items():
-        try:
-            content = install.read(name)
-        except PatchError as error:
-            findings.append(str(error))
-            continue
-        if _sha256(content) != published:
-            findings.append(_foreign(install, name, content, published))
-    return [*findings, *_helpers(install)]
-
-
-def _helpers(install: Install) -> list[str]:
-    path = install.path(HELPERS_FILE)
-    try:
-        source = install.read(HELPERS_FILE).decode()
-        body = ast.parse(source).body
-    except PatchError as error:
-        return [str(error)]
-    except (SyntaxError, ValueError) as error:
-        return [f"{path} of {DISTRIBUTION} {install.version} cannot be parsed: {error}"]
-    found: dict[str, list[str]] = {name: [] for name in HELPERS}
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in found:
-            first = min([node, *node.decorator_list], key=lambda item: item.lineno)
-            lines = source.split("\n")[first.lineno - 1 : node.end_lineno]
-            found[node.name].append("\n".join(lines))
-    findings: list[str] = []
-    for name, expected in HELPERS.items():
-        hashes = [_sha256(segment.encode()) for segment in found[name]]
-        if hashes != [expected]:
-            findings.append(
-                f"{path} of {DISTRIBUTION} {install.version}: {name} has changed: SHA-256 "
-                f"{', '.join(hashes) or 'of nothing, it is gone'}, expected {expected}"
-            )
-    return findings
-
-
 def _stack(install: Install) -> list[str]:
+    """What is not of the verified combination that comes nearest."""
     findings: list[str] = []
-    for distribution, versions in QUALIFIED.items():
-        version = install.stack_version(distribution)
+    found = {name: install.stack_version(name) for row in QUALIFIED for name in row}
+    row = nearest(found)
+    for distribution, qualified in row.items():
+        version = found[distribution]
         if version is None:
             findings.append(f"{distribution} is not installed beside {install.package}")
-        elif version not in versions:
+        elif version != qualified:
+            others = [f"{name} {row[name]}" for name in row if name != distribution]
             findings.append(
                 f"{distribution} {version} beside {install.package} is not a qualified version "
-                f"({', '.join(versions)})"
+                f"({qualified} is, with {', '.join(others)})"
             )
     return findings
 

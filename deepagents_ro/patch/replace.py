@@ -99,8 +99,8 @@ class Compiled:
     def hides(self) -> bool:
         """Whether an interpreter would run this copy although it says something else.
 
-        Of another interpreter's copies only those of the mode that never looks at the source can:
-        the other modes compare the size, or the source itself.
+        A copy of another interpreter can only in the mode that never looks at the source: the
+        other modes compare the size, or the source itself.
         """
         if not self.ours:
             return self.mode is py_compile.PycInvalidationMode.UNCHECKED_HASH
@@ -155,7 +155,7 @@ def settle_copies(source: Path) -> bool:
     """Bring every compiled copy of `source` in step with it; True when one had to change.
 
     A copy of the running interpreter is compiled again, in the mode and at the level that it has.
-    Of another interpreter's copies those go that would hide the source: without a copy Python
+    A copy of another interpreter is removed when it would hide the source: without a copy Python
     compiles the source itself. Raises `OSError`, `py_compile.PyCompileError`.
     """
     changed = False

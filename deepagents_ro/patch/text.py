@@ -7,12 +7,16 @@ a caller proves that with the SHA-256 of the result.
 
 from __future__ import annotations
 
+from deepagents_ro.early_failure import FAILED, HEAD, INTERRUPTED, MISSING, TAIL
+
 BEGIN = b"# deepagents-ro: begin\n"
 END = b"# deepagents-ro: end\n"
 
+_HALF = MISSING.index("another")
 # The descriptors are written without Python's streams, and the process ends without its exit code:
-# nothing of DCode, of a library or of the interpreter gets a word in.
-_DISPATCH = b"""\
+# nothing of DCode, of a library or of the interpreter gets a word in. The texts of `early_failure`
+# are copied: that module may be what is missing.
+_DISPATCH = f"""\
 def _deepagents_ro_dispatch() -> None:
     import sys
 
@@ -24,35 +28,43 @@ def _deepagents_ro_dispatch() -> None:
         return
     import os
 
-    status, code, message = 1, "runtime_failure", "The managed MCP tool call failed."
+    status, code, message = {FAILED[0]}, "{FAILED[1]}", "{FAILED[2]}"
     try:
         try:
             from deepagents_ro._dispatch import run
 
             run(command, words)
         except KeyboardInterrupt:
-            status, code = 130, "interrupted"
-            message = "The MCP tool call was interrupted."
+            status, code = {INTERRUPTED[0]}, "{INTERRUPTED[1]}"
+            message = "{INTERRUPTED[2]}"
+        except ImportError:
+            if command == "audit-read-only":
+                message = (
+                    "{MISSING[:_HALF]}"
+                    "{MISSING[_HALF:]}"
+                )
         except BaseException:
             pass
         answer = (
-            '{"schema_version":1,"command":"tools %s","data":{"ok":false,'
-            '"status":"error","code":"%s","message":"%s"}}\\n'
+            {HEAD!r}
+            {TAIL!r}
         ) % (command, code, message)
         left = answer.encode()
         while left:
             left = left[os.write(1, left) :]
+    except OSError:
+        status = 1
     finally:
         os._exit(status)
 
 
 _deepagents_ro_dispatch()
 del _deepagents_ro_dispatch
-"""
+""".encode("ascii")
 
 _HELP = b"""\
     console.print("  call-read-only    Call one exact read-only MCP tool, without a model")
-    console.print("  audit-read-only   Say of every MCP tool whether it may be called so")
+    console.print("  audit-read-only   Say why an MCP tool can or cannot be called so")
 """
 
 

@@ -5,8 +5,9 @@ against them, state by state and in both modes of tool disclosure, and compares 
 what was promised: the envelope's bytes, the exit status, what the servers saw, what is left behind.
 It needs what an image has anyway: DCode, and under it the MCP SDK, uvicorn, cryptography and rich.
 
-- `lab`: the event loop that all servers live on, and what they saw
-- `sdk_server`, `raw_server`, `proxy`: a real SDK server, one that sends scripted bytes, two proxies
+- `lab`: servers, proxies, an authority, runs of `dcode`; tests, benchmarks and `make demo` use them
+- `servers`, `journal`: the servers of one qualification, and what they saw
+- `scripted`: the server whose tools and results are scripted bytes
 - `runner`: one run of `dcode` in a world of its own
 - `cases`: what is promised, as data
 - `report`: progress and the report

@@ -145,7 +145,8 @@ class Screen:
         line = f"{proof.seconds:6.2f} s  {proof.name}{where}: {proof.claim}"
         self._line(word, style, line)
         if proof.broken is not None:
-            self._line("      ", "", f"          {proof.broken}")
+            broken = proof.broken.replace("\n", f"\n{'':17}")
+            self._line("      ", "", f"          {broken}")
         if self._progress is not None:
             self._progress.advance(self._task)
 

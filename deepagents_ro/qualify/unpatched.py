@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deepagents_ro.patch import text
 from deepagents_ro.patch.install import Install
-from deepagents_ro.patch.versions import PACKAGE
+from deepagents_ro.versions import PACKAGE
 
 
 def is_patched(install: Install) -> bool:

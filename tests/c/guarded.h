@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,10 +32,15 @@ __tsan_default_options(void)
 
 #define TIMEOUT_ENVELOPE "{\"code\":\"timeout\"}\n"
 #define INTERRUPTED_ENVELOPE "{\"code\":\"interrupted\"}\n"
+#define FAILED_ENVELOPE "{\"code\":\"runtime_failure\"}\n"
+/* Milliseconds: only a machine that is busy takes longer than the schedule
+ * says, which test_guard_deadline.c proves on a clock of its own. */
+#define GUARDED_LATE_MS 10000
 #define GUARDED_READY 20 /* descriptor: the body says how far it is */
 
 typedef struct guarded {
     int exit_code; /* -1: killed by a signal, or had to be */
+    int signal;    /* that signal, or 0 */
     char out[300000];
     size_t len;
     int64_t ms; /* from fork to the end */
@@ -52,7 +58,7 @@ guarded_options(int deadline_ms, int grace_ms)
 {
     ro_guard_options options
         = {deadline_ms, grace_ms, ro_slice_str(TIMEOUT_ENVELOPE),
-           ro_slice_str(INTERRUPTED_ENVELOPE)};
+           ro_slice_str(INTERRUPTED_ENVELOPE), ro_slice_str(FAILED_ENVELOPE)};
     return options;
 }
 
@@ -85,6 +91,24 @@ guarded_hear(int ready)
         return 0;
     }
     return what;
+}
+
+/* The output of the process under test, while it runs. */
+static int guarded_output;
+
+/* Whether the process writes until its pipe is full; waits for that. */
+static inline bool
+guarded_fills(void)
+{
+    int filled = 0;
+    int size = fcntl(guarded_output, F_GETPIPE_SZ);
+    for (int waits = 0; filled < size && waits < 20000; waits++) {
+        if (ioctl(guarded_output, FIONREAD, &filled) != 0) {
+            return false;
+        }
+        ro_clock_sleep(1);
+    }
+    return filled == size;
 }
 
 /* As exec does: what may survive the guard must not hold its output. */
@@ -164,13 +188,14 @@ guarded_run(const guarded_setup *setup, guarded *result)
         abort();
     }
     (void)fflush(NULL);
-    int64_t start = ro_clock_now();
+    int64_t start = ro_monotonic_ms();
     pid_t pid = fork();
     if (pid == 0) {
         guarded_child(setup, out, ready);
     }
     (void)close(out[1]);
     (void)close(ready[1]);
+    guarded_output = out[0];
     if (setup->meanwhile != NULL) {
         setup->meanwhile(pid, ready[0]);
     }
@@ -181,10 +206,11 @@ guarded_run(const guarded_setup *setup, guarded *result)
         if (waits == 4000) { /* 20 s: it hangs */
             (void)kill(pid, SIGKILL);
         }
-        ro_clock_nap(5);
+        ro_clock_sleep(5);
     }
-    result->ms = ro_clock_now() - start;
+    result->ms = ro_monotonic_ms() - start;
     result->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    result->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (setup->deaf) {
         guarded_drain(result, out[0]);
     }

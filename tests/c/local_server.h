@@ -37,6 +37,7 @@ struct server {
     atomic_uint n_connections;
     atomic_uint n_requests; /* complete ones, counted by server_read */
     atomic_bool stopping;
+    bool ended;
     pthread_mutex_t lock;
     char seen[4096]; /* lock: how the last request began */
     struct server_connection connections[SERVER_MAX_CONNECTIONS];
@@ -101,9 +102,12 @@ server_start(server_handler handler)
     return server;
 }
 
+/* Returns when every handler has: what was sent to them has been read, as far
+ * as they read. Once. */
 static inline void
-server_stop(struct server *server)
+server_end(struct server *server)
 {
+    server->ended = true;
     atomic_store(&server->stopping, true);
     shutdown(server->listener, SHUT_RDWR);
     pthread_join(server->thread, NULL);
@@ -112,6 +116,14 @@ server_stop(struct server *server)
         shutdown(server->connections[i].fd, SHUT_RDWR);
         pthread_join(server->connections[i].thread, NULL);
         close(server->connections[i].fd);
+    }
+}
+
+static inline void
+server_stop(struct server *server)
+{
+    if (!server->ended) {
+        server_end(server);
     }
     free(server);
 }
@@ -186,6 +198,14 @@ static inline void
 server_say(int fd, const char *text)
 {
     server_say_bytes(fd, text, strlen(text));
+}
+
+/* Whether the peer still takes bytes; not once all buffers are full. */
+static inline bool
+server_may_say(int fd)
+{
+    struct pollfd state = {.fd = fd, .events = POLLOUT};
+    return poll(&state, 1, 0) > 0;
 }
 
 /* Until the peer closes or ms have passed. */

@@ -11,8 +11,9 @@
 #include "check.h"
 #include "core/alloc.h"
 #include "core/limits.h"
+#include "core/monotonic.h"
 #include "local_server.h"
-#include "net/session.h"
+#include "mcp/session.h"
 
 enum kind {
     INITIALIZE,
@@ -41,13 +42,19 @@ struct rig {
     atomic_uint seen[KINDS];
     atomic_llong at[KINDS][RIG_TIMES]; /* when the nth came */
     ro_net *net;
-    ro_call *call;
+    ro_discovery *discovery;
+    ro_gate *gate;
+    ro_record *record;
     ro_mcp *mcp;
     ro_session *session;
     uint64_t ticket;
     ro_reply *kept; /* taken and not asked for yet */
     char url[64];
 };
+
+/* What comes by itself has come by then, on a busy machine too: a server that
+ * holds a connection holds it for longer, and a wait has more patience. */
+#define PROMPT_MS 3500
 
 /* The handler of local_server.h has no argument for it. */
 static struct rig *rig_now;
@@ -195,7 +202,7 @@ rig_serve(struct server *server, int fd, unsigned nth)
         enum kind kind = kind_of(request);
         unsigned before = atomic_fetch_add(&rig->seen[kind], 1);
         if (before < RIG_TIMES) {
-            atomic_store(&rig->at[kind][before], ro_net_now_ms());
+            atomic_store(&rig->at[kind][before], ro_monotonic_ms());
         }
         answer_fn answer = rig->script->answer[kind];
         if (!(answer != NULL ? answer(fd, request, before)
@@ -220,13 +227,37 @@ rig_session(struct rig *rig, const char *server)
     return ro_mcp_session(rig->mcp, &options);
 }
 
+/* What outlives the sessions. */
+static inline void
+rig_free_found(struct rig *rig)
+{
+    ro_discovery_free(rig->discovery);
+    ro_gate_free(rig->gate);
+    ro_record_free(rig->record);
+    rig->discovery = NULL;
+    rig->gate = NULL;
+    rig->record = NULL;
+}
+
+static inline bool
+rig_open_gate(struct rig *rig, const char *arguments)
+{
+    return ro_gate_open(rig->gate, rig->discovery, ro_slice_str("srv"),
+                        ro_slice_str(arguments));
+}
+
 /* The client's half alone; the session is the caller's to make. */
 static inline bool
 rig_open(struct rig *rig)
 {
-    rig->call = ro_call_new(ro_slice_str(TOOL));
-    rig->net = rig->call == NULL ? NULL : ro_net_new();
-    rig->mcp = rig->net == NULL ? NULL : ro_mcp_new(rig->net, rig->call);
+    ro_slice tool = ro_slice_str(TOOL);
+    rig->discovery = ro_discovery_new(tool);
+    rig->gate = rig->discovery == NULL ? NULL : ro_gate_new(tool);
+    rig->record = rig->gate == NULL ? NULL : ro_record_new();
+    rig->net = rig->record == NULL ? NULL : ro_net_new();
+    rig->mcp = rig->net == NULL ? NULL
+                                : ro_mcp_new(rig->net, rig->discovery,
+                                             rig->gate, rig->record);
     return rig->mcp != NULL;
 }
 
@@ -263,11 +294,10 @@ rig_close(struct rig *rig)
     if (ended) {
         ro_mcp_free(rig->mcp);
         ro_net_free(rig->net);
-        ro_call_free(rig->call);
+        rig_free_found(rig);
     }
     rig->mcp = NULL;
     rig->net = NULL;
-    rig->call = NULL;
     return ended;
 }
 
@@ -326,7 +356,7 @@ rig_count(struct rig *rig, uint64_t ticket)
 static inline ro_reply *
 rig_wait(struct rig *rig, uint64_t ticket, int ms)
 {
-    int64_t until = ro_net_now_ms() + ms;
+    int64_t until = ro_monotonic_ms() + ms;
     for (;;) {
         (void)rig_count(rig, ticket);
         for (ro_reply **link = &rig->kept; *link != NULL;
@@ -338,7 +368,7 @@ rig_wait(struct rig *rig, uint64_t ticket, int ms)
                 return reply;
             }
         }
-        int64_t left = until - ro_net_now_ms();
+        int64_t left = until - ro_monotonic_ms();
         if (left <= 0) {
             return NULL;
         }
@@ -379,9 +409,7 @@ rig_discover(struct rig *rig)
 static inline bool
 rig_reach_call(struct rig *rig)
 {
-    if (!rig_discover(rig)
-        || !ro_call_open(rig->call, ro_slice_str("srv"),
-                         ro_slice_str("{ \"a\": 1.10 }"))) {
+    if (!rig_discover(rig) || !rig_open_gate(rig, "{ \"a\": 1.10 }")) {
         return false;
     }
     rig->session = rig_session(rig, "srv");
@@ -395,7 +423,14 @@ static inline int
 rig_outcome(struct rig *rig)
 {
     ro_code code;
-    return ro_call_outcome(rig->call, &code) ? (int)code : -1;
+    return ro_record_outcome(rig->record, &code) ? (int)code : -1;
+}
+
+/* Why discovery of "srv" failed; RO_REASON_NONE when it did not. */
+static inline ro_reason
+rig_noted(struct rig *rig)
+{
+    return ro_discovery_noted(rig->discovery, ro_slice_str("srv"));
 }
 
 static inline unsigned
@@ -408,9 +443,9 @@ rig_seen(struct rig *rig, enum kind kind)
 static inline bool
 rig_see(struct rig *rig, enum kind kind, unsigned count, int ms)
 {
-    int64_t until = ro_net_now_ms() + ms;
+    int64_t until = ro_monotonic_ms() + ms;
     while (rig_seen(rig, kind) < count) {
-        if (ro_net_now_ms() > until) {
+        if (ro_monotonic_ms() > until) {
             return false;
         }
         (void)poll(NULL, 0, 2);

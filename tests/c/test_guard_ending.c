@@ -116,7 +116,7 @@ body_kinds(void)
     for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++) {
         (void)start(lives[i]);
     }
-    ro_clock_nap(50);
+    ro_clock_sleep(50);
     finish(guard);
 }
 
@@ -160,7 +160,7 @@ test_kinds(void)
 {
     RUN(.body = body_kinds);
     ENDS_WELL();
-    CHECK(result.ms < 2000);
+    CHECK(result.ms < GUARDED_LATE_MS);
     for (int i = 0; i < 5; i++) {
         RUN(.body = body_early);
         ENDS_WELL();
@@ -173,7 +173,7 @@ test_kinds(void)
     CHECK(guarded_wrote(&result, INTERRUPTED_ENVELOPE));
     RUN(.body = body_write_hangs, .deaf = true);
     CHECK(result.exit_code == 1 && result.left == 0);
-    CHECK(result.ms < 250 + 500);
+    CHECK(result.ms < GUARDED_LATE_MS);
 }
 
 /* ---- forks in a loop ---- */
@@ -196,7 +196,7 @@ life_tree(void)
 {
     for (int depth = 0; depth < 6; depth++) {
         (void)fork();
-        ro_clock_nap(1);
+        ro_clock_sleep(1);
     }
 }
 
@@ -205,10 +205,10 @@ life_breeder(void)
 {
     for (;;) {
         if (fork() == 0) {
-            ro_clock_nap(20);
+            ro_clock_sleep(20);
             _exit(0);
         }
-        ro_clock_nap(1);
+        ro_clock_sleep(1);
         while (waitpid(-1, NULL, WNOHANG) > 0) {
         }
     }
@@ -221,7 +221,7 @@ body_loops(void)
     (void)start(life_chain);
     (void)start(life_breeder);
     (void)start(life_tree);
-    ro_clock_nap(20);
+    ro_clock_sleep(20);
     finish(guard);
 }
 
@@ -231,11 +231,45 @@ test_loops(void)
     for (int i = 0; i < 3; i++) {
         RUN(.body = body_loops);
         ENDS_WELL();
-        CHECK(result.ms < 5000);
+        CHECK(result.ms < GUARDED_LATE_MS);
     }
 }
 
 /* ---- not ours ---- */
+
+/* A byte comes when a child is what it is to be. */
+static int settled[2];
+
+static void
+open_settled(void)
+{
+    int fds[2];
+    if (pipe(fds) < 0) {
+        _exit(97);
+    }
+    for (int i = 0; i < 2; i++) {
+        /* where guarded_let_go does not close it */
+        settled[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, GUARDED_READY + 1);
+        (void)close(fds[i]);
+    }
+}
+
+static void
+settle(void)
+{
+    if (write(settled[1], "s", 1) != 1) {
+        _exit(97);
+    }
+}
+
+static void
+await_settled(void)
+{
+    char one;
+    if (read(settled[0], &one, 1) != 1) {
+        _exit(97);
+    }
+}
 
 /* A child from before the guard; on a word it forks once more. */
 static void
@@ -243,6 +277,7 @@ body_existing(void)
 {
     int words[2];
     char word;
+    open_settled();
     if (pipe(words) < 0) {
         _exit(97);
     }
@@ -252,17 +287,21 @@ body_existing(void)
         if (read(words[0], &word, 1) == 1) {
             (void)fork();
         }
+        settle();
         guarded_say('r');
         hang();
     }
-    (void)start(life_dead); /* a zombie that we inherit */
-    ro_clock_nap(20);
+    siginfo_t info; /* a zombie that we inherit */
+    if (waitid(P_PID, (id_t)start(life_dead), &info, WEXITED | WNOWAIT) != 0) {
+        _exit(97);
+    }
     ro_guard *guard = guarded_start(0, 0);
     (void)start(life_plain);
     if (write(words[1], "x", 1) != 1) {
         _exit(97);
     }
-    ro_clock_nap(100);
+    await_settled(); /* the old child */
+    await_settled(); /* and its new one */
     finish(guard);
 }
 
@@ -273,16 +312,18 @@ life_other_user(void)
     if (setgid(65534) < 0 || setuid(65534) < 0) {
         _exit(97);
     }
+    settle();
     guarded_say('r');
 }
 
 static void
 body_other_user(void)
 {
+    open_settled();
     ro_guard *guard = guarded_start(0, 0);
     (void)start(life_other_user);
     (void)start(life_plain);
-    ro_clock_nap(50);
+    await_settled();
     finish(guard);
 }
 
@@ -291,19 +332,22 @@ life_namespace(void)
 {
     guarded_let_go();
     if (unshare(CLONE_NEWPID) < 0) {
+        settle();
         guarded_say('!');
         hang();
     }
     (void)start(life_plain); /* PID 1 over there */
+    settle();
     guarded_say('r');
 }
 
 static void
 body_namespace(void)
 {
+    open_settled();
     ro_guard *guard = guarded_start(0, 0);
     (void)start(life_namespace);
-    ro_clock_nap(50);
+    await_settled();
     finish(guard);
 }
 
@@ -313,13 +357,13 @@ test_others(void)
     RUN(.body = body_existing, .meanwhile = hear);
     CHECK(result.exit_code == 0 && guarded_wrote(&result, ANSWER));
     CHECK(result.left == 2); /* the old child and its new one */
-    CHECK(result.ms < 2000);
+    CHECK(result.ms < GUARDED_LATE_MS);
     if (getuid() != 0) {
         return; /* the rest needs root */
     }
     RUN(.body = body_other_user, .meanwhile = hear);
     CHECK(result.exit_code == 0 && result.left == 1);
-    CHECK(result.ms < 2000);
+    CHECK(result.ms < GUARDED_LATE_MS);
 }
 
 /* ---- PID 1 ---- */
@@ -368,7 +412,7 @@ body_init(void)
         }
         (void)start(life_family);
         (void)start(life_daemon);
-        ro_clock_nap(30);
+        ro_clock_sleep(30);
         if (signal_to_raise != 0) {
             (void)kill(1, signal_to_raise);
             hang();
@@ -403,6 +447,10 @@ test_init(void)
     RUN(.body = body_init);
     CHECK(result.exit_code == 130 && result.left == 0);
     CHECK(guarded_wrote(&result, INTERRUPTED_ENVELOPE));
+    signal_to_raise = SIGABRT; /* which PID 1 does not die by */
+    RUN(.body = body_init);
+    CHECK(result.exit_code == 128 + SIGABRT && result.left == 0);
+    CHECK(guarded_wrote(&result, FAILED_ENVELOPE));
     signal_to_raise = 0;
     mount_proc = false; /* the numbers in that /proc are not ours */
     RUN(.body = body_init);

@@ -56,19 +56,21 @@ start_family(void)
     if (pid < 0) {
         _exit(97);
     }
-    ro_clock_nap(5);
+    ro_clock_sleep(5);
     if (fork() == 0) {
         guarded_let_go();
         hang();
     }
-    ro_clock_nap(5); /* until they have let go */
+    ro_clock_sleep(5); /* until they have let go */
 }
 
 /* The exit code is what the guard lives without. */
 static void
 body(void)
 {
-    ro_guard_options options = guarded_options(250, 150);
+    /* where the end is not waited for, it comes to what hangs alone, and
+     * not to what a sanitizer on a busy machine makes slow */
+    ro_guard_options options = guarded_options(wait_for_end ? 250 : 1500, 150);
     ro_guard_code why = RO_GUARD_OK;
     (void)close(0);
     if (open("/proc/self/stat", O_RDONLY) != 0) {
@@ -150,7 +152,7 @@ run(void)
     else {
         good = result.exit_code == 1
                    ? is_prefix(document, sizeof(document))
-                   : result.exit_code >= 0 && result.exit_code < 16
+                   : result.exit_code >= 0 && result.exit_code < 32
                          && result.len == sizeof(document)
                          && is_prefix(document, sizeof(document));
         cripples += result.exit_code > 1;
@@ -158,7 +160,7 @@ run(void)
             good = good && may_leave(result.exit_code);
         }
     }
-    good = good && result.ms < 400 + 500;
+    good = good && result.ms < GUARDED_LATE_MS;
     CHECK(good);
     if (!good) {
         complain();
@@ -176,7 +178,7 @@ static const struct {
     {RO_SYS_READLINKAT, {ENOENT, ENOMEM}, 1},
     {RO_SYS_DUP2, {EINTR, EBUSY, EIO}, 2},
     {RO_SYS_EVENTFD, {EMFILE, ENOMEM}, 4},
-    {RO_SYS_SIGACTION, {EINVAL}, 6},
+    {RO_SYS_SIGACTION, {EINVAL}, 95},
     {RO_SYS_PTHREAD_CREATE, {EAGAIN}, 2},
     {RO_SYS_READ, {EINTR, EIO, EAGAIN}, 64},
     {RO_SYS_WRITE, {EINTR, EAGAIN, ENOSPC}, 8},
@@ -184,7 +186,7 @@ static const struct {
     {RO_SYS_POLL, {EINTR, ENOMEM}, 8},
     {RO_SYS_GETDENTS64, {EINTR, EIO, ENOMEM}, 64},
     {RO_SYS_LSEEK, {EIO}, 4},
-    {RO_SYS_PRCTL, {EINVAL}, 1},
+    {RO_SYS_PRCTL, {EINVAL}, 2},
     {RO_SYS_CLOCK_BOOTTIME, {EINVAL}, 2},
     {RO_SYS_PIDFD_OPEN, {ENOSYS, EMFILE, EPERM}, 8},
     {RO_SYS_PIDFD_SEND_SIGNAL, {ENOSYS, EPERM}, 8},
@@ -231,7 +233,7 @@ fail_allocations(void)
     fault_call = RO_SYS_COUNT;
     fault_nth = 0;
     fault_sticky = false;
-    for (alloc_nth = 1; alloc_nth <= 7; alloc_nth++) {
+    for (alloc_nth = 1; alloc_nth <= 11; alloc_nth++) {
         alloc_sticky = false;
         run();
         alloc_sticky = true;

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "core/alloc.h"
+#include "core/buf.h"
 #include "core/doc.h"
 #include "core/hints.h"
 

@@ -2,6 +2,8 @@
  * sides, every allocation failed in turn; then the readers and writers. */
 #include "core/alloc.h"
 #include "core/json.h"
+#include "core/json_write.h"
+#include "core/json_lex.h"
 #include "core/json_scan.h"
 #include "core/limits.h"
 
@@ -59,6 +61,7 @@ test_accept(void)
         {"{ \"a\" : [ 1 , { } , \"b\" ] , \"\" : null }", RO_JSON_OK, 0},
         {"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0000\\uFfFf\"", RO_JSON_OK, 0},
         {"\"\\ud83d\\uDE00\\udbff\\udfff\"", RO_JSON_OK, 0},
+        {"\"\\ud800\\udc00 \\ud7ff \\ue000\"", RO_JSON_OK, 0},
         {"\"\x7f \xc2\x80 \xdf\xbf \xe0\xa0\x80 \xed\x9f\xbf\"", RO_JSON_OK,
          0},
         {"\"\xee\x80\x80 \xef\xbf\xbf \xf0\x90\x80\x80\"", RO_JSON_OK, 0},
@@ -68,6 +71,26 @@ test_accept(void)
         {"{\"a\":1,\"A\":2,\"\\u00e1\":3,\"a\\u0000\":4}", RO_JSON_OK, 0},
     };
     CHECK_SAMPLES(samples);
+}
+
+/* A fraction or an exponent makes a number no integer. */
+static void
+test_integers(void)
+{
+    static const struct {
+        const char *text;
+        bool integer;
+    } rows[]
+        = {{"0", true},      {"-12", true},    {"1.0", false},  {"1e5", false},
+           {"1E400", false}, {"-0e-0", false}, {"1.5e1", false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *text = rows[i].text;
+        ro_json_lexer lexer
+            = {.start = text, .ptr = text, .end = text + strlen(text)};
+        bool integer = !rows[i].integer;
+        CHECK(ro_json_lex_number(&lexer, &integer));
+        CHECK(integer == rows[i].integer && lexer.ptr == lexer.end);
+    }
 }
 
 static void
@@ -558,6 +581,37 @@ test_write_string(void)
     ro_buf_free(&buf);
 }
 
+static ro_buf_code
+write_ascii(ro_buf *out, ro_slice value)
+{
+    ro_writer to = ro_writer_of(out);
+    ro_write_ascii(&to, value);
+    return ro_write_done(&to);
+}
+
+static void
+test_write_ascii(void)
+{
+    static const char value[] = "{\"\\u00E9\xc3\xa9\x7f\": "
+                                "[\"\xe2\x82\xac\xf0\x9f\x98\x80\", 1e2]}";
+    static const char want[] = "{\"\\u00E9\\u00e9\x7f\": "
+                               "[\"\\u20ac\\ud83d\\ude00\", 1e2]}";
+    ro_buf buf;
+
+    for (size_t max = 0; max < sizeof(want); max++) {
+        bool fits = max == sizeof(want) - 1;
+        ro_buf_init(&buf, max);
+        CHECK(write_ascii(&buf, ro_slice_str(value))
+              == (fits ? RO_BUF_OK : RO_BUF_TOO_LARGE));
+        CHECK(is(ro_buf_slice(&buf), fits ? want : ""));
+        ro_buf_free(&buf);
+    }
+    ro_buf_init(&buf, 0);
+    CHECK(write_ascii(&buf, ro_slice_of(NULL, 0)) == RO_BUF_OK);
+    CHECK(buf.len == 0);
+    ro_buf_free(&buf);
+}
+
 #ifdef RO_TEST_ALLOC
 /* The Nth allocation fails, for every N, alone and with all behind it: one
  * clear code, nothing kept, and the next try is as good as ever. */
@@ -624,6 +678,7 @@ int
 main(void)
 {
     test_accept();
+    test_integers();
     test_structure();
     test_numbers();
     test_strings();
@@ -641,6 +696,7 @@ main(void)
     test_decode();
     test_minify();
     test_write_string();
+    test_write_ascii();
 #ifdef RO_TEST_ALLOC
     test_no_memory();
     test_heap_use();

@@ -1,7 +1,6 @@
 /* HTTP with SSE (2024-11-05): one stream of answers, one endpoint of posts. */
+#include "messages.h"
 #include "session_rig.h"
-
-#define PROMPT_MS 1000
 
 #define EVENT(message) "event: message\ndata: " message "\n\n"
 
@@ -14,7 +13,7 @@ struct stream {
     const char *post;  /* the head of the answer to posts; NULL: 202 */
     bool end_at_call;  /* the stream ends instead of an answer */
     int code;          /* of the call; -1: discovery fails */
-    const char *note;  /* what is noted then */
+    ro_reason note;    /* what is noted then */
 };
 
 static const struct stream *streaming;
@@ -150,6 +149,14 @@ open_rig(struct rig *rig, const struct stream *stream)
     "HTTP/1.1 " status "\r\nContent-Type: " type                              \
     "\r\nContent-Length: 2\r\n\r\nno"
 
+#define JUNK8                                                                 \
+    EVENT("a")                                                                \
+    EVENT("b")                                                                \
+    EVENT("[]")                                                               \
+    EVENT("{}")                                                               \
+    EVENT("d") EVENT("e") EVENT("f") EVENT("{\"type\":\"heartbeat\"}")
+#define JUNK64 JUNK8 JUNK8 JUNK8 JUNK8 JUNK8 JUNK8 JUNK8 JUNK8
+
 static const struct stream streams[] = {
     {.what = "the whole", .code = RO_CODE_OK},
     {.what = "an absolute endpoint", .code = RO_CODE_OK, .start = "@"},
@@ -167,54 +174,66 @@ static const struct stream streams[] = {
     {.what = "another host",
      .start = "event: endpoint\ndata: http://localhost/post?s=1\n\n",
      .code = -1,
-     .note = "endpoint"},
+     .note = RO_REASON_ENDPOINT},
     {.what = "another port",
      .start = "event: endpoint\ndata: http://127.0.0.1:1/post?s=1\n\n",
      .code = -1,
-     .note = "endpoint"},
+     .note = RO_REASON_ENDPOINT},
     {.what = "another scheme",
      .start = "event: endpoint\ndata: https://127.0.0.1/post?s=1\n\n",
      .code = -1,
-     .note = "endpoint"},
+     .note = RO_REASON_ENDPOINT},
     {.what = "another host without a scheme",
      .start = "event: endpoint\ndata: //localhost/post?s=1\n\n",
      .code = -1,
-     .note = "endpoint"},
+     .note = RO_REASON_ENDPOINT},
     {.what = "user info",
      .start = "event: endpoint\ndata: http://u:p@127.0.0.1/post\n\n",
      .code = -1,
-     .note = "endpoint"},
+     .note = RO_REASON_ENDPOINT},
     {.what = "a file",
      .start = "event: endpoint\ndata: file:///etc/passwd\n\n",
      .code = -1,
-     .note = "endpoint"},
+     .note = RO_REASON_ENDPOINT},
     {.what = "404",
      .head = HEAD("404 No", "text/plain"),
      .code = -1,
-     .note = "http_4xx"},
+     .note = RO_REASON_HTTP_404},
     {.what = "401",
      .head = HEAD("401 No", "text/plain"),
      .code = -1,
-     .note = "http_401"},
+     .note = RO_REASON_HTTP_401},
     {.what = "503",
      .head = HEAD("503 No", "text/event-stream"),
      .code = -1,
-     .note = "http_5xx"},
+     .note = RO_REASON_HTTP_5XX},
     {.what = "JSON",
      .head = HEAD("200 OK", "application/json"),
      .code = -1,
-     .note = "content_type"},
+     .note = RO_REASON_NOT_MCP},
     {.what = "a post that is refused",
      .post = "HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n",
      .code = -1,
-     .note = "connection"},
+     .note = RO_REASON_HTTP_4XX},
     {.what = "a wrong id",
      .call = EVENT("{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}"),
      .code = RO_CODE_MALFORMED_RESULT},
-    {.what = "no JSON", .call = EVENT("no"), .code = RO_CODE_MALFORMED_RESULT},
-    {.what = "no JSON-RPC",
-     .call = EVENT("{}"),
-     .code = RO_CODE_MALFORMED_RESULT},
+    {.what = "a mark before the endpoint",
+     .start = "event: endpoint\ndata: " BOM "/post?s=1\n\n",
+     .code = RO_CODE_OK},
+    {.what = "junk before the endpoint",
+     .start = JUNK64 "event: endpoint\ndata: /post?s=1\n\n",
+     .code = RO_CODE_OK},
+    {.what = "too much junk before the endpoint",
+     .start = JUNK64 EVENT("x") "event: endpoint\ndata: /post?s=1\n\n",
+     .code = -1,
+     .note = RO_REASON_JUNK},
+    {.what = "junk before the answer",
+     .call = JUNK64 EVENT(CALL_ANSWER),
+     .code = RO_CODE_OK},
+    {.what = "too much junk before the answer",
+     .call = JUNK64 EVENT("x") EVENT(CALL_ANSWER),
+     .code = RO_CODE_RUNTIME_FAILURE},
     {.what = "an error",
      .call = EVENT("{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":"
                    "{\"code\":1,\"message\":\"\"}}"),
@@ -230,17 +249,15 @@ static const struct stream streams[] = {
 static bool
 plays(struct rig *rig, const struct stream *stream)
 {
-    if (stream->note != NULL) {
-        const char *noted = NULL;
+    if (stream->note != RO_REASON_NONE) {
+        ro_reason noted = RO_REASON_NONE;
         if (rig_ask(rig, INITIALIZE_BODY, 200, "\"error\"")) {
-            noted = ro_call_noted(rig->call, ro_slice_str("srv"));
+            noted = rig_noted(rig);
         }
-        return noted != NULL && strcmp(noted, stream->note) == 0
+        return noted == stream->note
                && rig_ask(rig, LIST_BODY, 200, "\"error\"");
     }
-    if (!rig_discover(rig)
-        || !ro_call_open(rig->call, ro_slice_str("srv"),
-                         ro_slice_str("{\"a\":1.10}"))) {
+    if (!rig_discover(rig) || !rig_open_gate(rig, "{\"a\":1.10}")) {
         return false;
     }
     return rig_ask(rig, CALL_BODY, 200,
@@ -263,13 +280,13 @@ test_what_the_stream_says(void)
                      rig.server->port);
             stream.start = absolute;
         }
-        int64_t begin = ro_net_now_ms();
+        int64_t begin = ro_monotonic_ms();
         bool good = plays(&rig, &stream);
-        int took = (int)(ro_net_now_ms() - begin);
+        int took = (int)(ro_monotonic_ms() - begin);
         if (!good || took > PROMPT_MS) {
-            const char *note = ro_call_noted(rig.call, ro_slice_str("srv"));
+            ro_reason note = rig_noted(&rig);
             fprintf(stderr, "%s: outcome %d, noted %s, %d ms\n", stream.what,
-                    rig_outcome(&rig), note == NULL ? "nothing" : note, took);
+                    rig_outcome(&rig), ro_reason_word(note), took);
         }
         CHECK(good);
         CHECK(took <= PROMPT_MS);
@@ -277,6 +294,30 @@ test_what_the_stream_says(void)
         ro_mcp_close(rig.mcp, 500);
         CHECK(rig_seen(&rig, DELETE) == 0);
         CHECK(rig_count(&rig, 0) == 0);
+        rig_stop(&rig);
+    }
+}
+
+static void
+test_what_is_no_message(void)
+{
+    for (size_t i = 0; i < SAID; i++) {
+        struct rig rig;
+        char call[1024];
+        struct stream stream = {
+            .what = said[i].text,
+            .call = call,
+            .code = said[i].decides ? RO_CODE_MALFORMED_RESULT : RO_CODE_OK,
+        };
+        snprintf(call, sizeof(call), "data: %s\n\n" EVENT(CALL_ANSWER),
+                 said[i].text);
+        open_rig(&rig, &stream);
+        bool good = plays(&rig, &stream);
+        if (!good) {
+            fprintf(stderr, "%s: outcome %d\n", said[i].text,
+                    rig_outcome(&rig));
+        }
+        CHECK(good);
         rig_stop(&rig);
     }
 }
@@ -313,8 +354,7 @@ test_the_end_while_an_answer_is_due(void)
         struct rig rig;
         open_rig(&rig, &mute);
         CHECK(rig_discover(&rig));
-        CHECK(ro_call_open(rig.call, ro_slice_str("srv"),
-                           ro_slice_str("{\"a\":1.10}")));
+        CHECK(rig_open_gate(&rig, "{\"a\":1.10}"));
         uint64_t ticket = rig_submit(&rig, CALL_BODY);
         CHECK(rig_see(&rig, CALL, 1, 2000));
         if (way == 0) {
@@ -374,14 +414,13 @@ live(struct rig *rig)
             whole = ro_net_shut_down(rig->net, 5000);
             ro_net_free(rig->net);
         }
-        ro_call_free(rig->call);
+        rig_free_found(rig);
         return whole;
     }
     rig->session = legacy_session(rig, false);
     for (size_t i = 0; rig->session != NULL && i < 4; i++) {
         if (i == 3) {
-            (void)ro_call_open(rig->call, ro_slice_str("srv"),
-                               ro_slice_str("{\"a\":1.10}"));
+            (void)rig_open_gate(rig, "{\"a\":1.10}");
         }
         uint64_t ticket = rig_submit(rig, bodies[i]);
         if (ticket != 0) {
@@ -425,6 +464,7 @@ int
 main(void)
 {
     test_what_the_stream_says();
+    test_what_is_no_message();
     test_a_stream_without_an_endpoint();
     test_the_end_while_an_answer_is_due();
     test_a_challenge_goes_up();

@@ -1,211 +1,13 @@
 /* Transfers over plain TCP against a server whose bytes are known. */
-#include "check.h"
-#include "local_server.h"
+#include "net_rig.h"
 
 #include <dirent.h>
 #include <netdb.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "core/alloc.h"
-#include "core/limits.h"
-#include "net/net.h"
-
-/* ---- a receiver ---- */
-
-struct answer {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool has_head;
-    bool done;
-    unsigned n_done;
-    ro_net_code code;
-    long status;
-    int version;
-    char reason[64];
-    char headers[4096]; /* "name=value\n" */
-    char body[8192];    /* the first bytes */
-    size_t body_len;    /* all of them */
-    size_t pause_at;    /* pause once when so much is there */
-    bool paused;
-    ro_sink_verdict on_head;
-    ro_sink_verdict on_data;
-};
-
-static ro_sink_verdict
-take_head(void *ctx, const ro_head *head)
-{
-    struct answer *answer = ctx;
-    size_t len = 0;
-
-    pthread_mutex_lock(&answer->lock);
-    answer->has_head = true;
-    answer->status = head->status;
-    answer->version = head->version;
-    snprintf(answer->reason, sizeof(answer->reason), "%.*s",
-             (int)head->reason.len, head->reason.ptr);
-    for (size_t i = 0; i < head->n_headers && len < 4000; i++) {
-        len += (size_t)snprintf(
-            answer->headers + len, sizeof(answer->headers) - len,
-            "%.*s=%.*s\n", (int)head->headers[i].name.len,
-            head->headers[i].name.ptr, (int)head->headers[i].value.len,
-            head->headers[i].value.ptr);
-    }
-    ro_sink_verdict verdict = answer->on_head;
-    pthread_cond_broadcast(&answer->changed);
-    pthread_mutex_unlock(&answer->lock);
-    return verdict;
-}
-
-static ro_sink_verdict
-take_data(void *ctx, const char *bytes, size_t len)
-{
-    struct answer *answer = ctx;
-    ro_sink_verdict verdict;
-
-    pthread_mutex_lock(&answer->lock);
-    if (answer->pause_at != 0 && answer->body_len >= answer->pause_at) {
-        answer->pause_at = 0;
-        answer->paused = true;
-        pthread_cond_broadcast(&answer->changed);
-        pthread_mutex_unlock(&answer->lock);
-        return RO_SINK_PAUSE;
-    }
-    for (size_t i = 0; i < len && answer->body_len + i + 1 < 8192; i++) {
-        answer->body[answer->body_len + i] = bytes[i];
-    }
-    answer->body_len += len;
-    verdict = answer->on_data;
-    pthread_cond_broadcast(&answer->changed);
-    pthread_mutex_unlock(&answer->lock);
-    return verdict;
-}
-
-static void
-take_done(void *ctx, ro_net_code code)
-{
-    struct answer *answer = ctx;
-
-    pthread_mutex_lock(&answer->lock);
-    answer->n_done++;
-    answer->done = true;
-    answer->code = code;
-    pthread_cond_broadcast(&answer->changed);
-    pthread_mutex_unlock(&answer->lock);
-}
-
-static void
-answer_reset(struct answer *answer)
-{
-    memset(answer, 0, sizeof(*answer));
-    pthread_mutex_init(&answer->lock, NULL);
-    pthread_cond_init(&answer->changed, NULL);
-}
-
-/* Waits until *flag; false after five seconds. */
-static bool
-answer_await(struct answer *answer, const bool *flag)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 5;
-    pthread_mutex_lock(&answer->lock);
-    while (!*flag
-           && pthread_cond_timedwait(&answer->changed, &answer->lock, &until)
-                  == 0) {
-    }
-    bool set = *flag;
-    pthread_mutex_unlock(&answer->lock);
-    return set;
-}
-
-/* Neither done nor more than max bytes of the body so far. */
-static bool
-answer_waits(struct answer *answer, size_t max)
-{
-    pthread_mutex_lock(&answer->lock);
-    bool waits = !answer->done && answer->body_len <= max;
-    pthread_mutex_unlock(&answer->lock);
-    return waits;
-}
-
-/* ---- requests ---- */
-
-static ro_request
-request_of(const char *method, const char *url, const char *body)
-{
-    ro_request request = {
-        .method = method,
-        .url = url,
-        .proxy = "",
-        .cafile = "",
-        .capath = "",
-        .connect_ms = 3000,
-        .read_ms = 3000,
-        .write_ms = 3000,
-        .max_headers = RO_MAX_HEADERS,
-    };
-    if (body != NULL) {
-        request.has_body = true;
-        request.body = ro_slice_str(body);
-    }
-    return request;
-}
-
-static const char *
-url_of(const struct server *server, char *room, const char *path)
-{
-    snprintf(room, 128, "http://127.0.0.1:%d%s", server->port, path);
-    return room;
-}
-
-static void
-nap(int ms)
-{
-    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&time, NULL);
-}
-
-static ro_net_code
-submit(ro_net *net, const ro_request *request, struct answer *answer,
-       ro_transfer **out)
-{
-    ro_sink sink = {answer, take_head, take_data, take_done};
-    return ro_net_submit(net, request, &sink, out);
-}
-
-/* The code of the whole exchange. */
-static ro_net_code
-fetch_with(ro_net *net, const ro_request *request, struct answer *answer)
-{
-    ro_transfer *transfer = NULL;
-    ro_net_code code = submit(net, request, answer, &transfer);
-    if (code != RO_NET_OK) {
-        return code;
-    }
-    CHECK(answer_await(answer, &answer->done));
-    ro_transfer_release(transfer);
-    return answer->code;
-}
-
-static ro_net_code
-fetch(ro_net *net, struct server *server, const char *method, const char *body,
-      struct answer *answer)
-{
-    char url[128];
-    ro_request request = request_of(method, url_of(server, url, "/x"), body);
-    answer_reset(answer);
-    return fetch_with(net, &request, answer);
-}
-
-static uint64_t
-connections(ro_net *net)
-{
-    ro_net_stats stats;
-    ro_net_get_stats(net, &stats);
-    return stats.connections;
-}
+#include "core/monotonic.h"
 
 static size_t
 entries(const char *path)
@@ -217,6 +19,20 @@ entries(const char *path)
     }
     closedir(dir);
     return n;
+}
+
+/* A thread that was joined may be listed for a moment more. */
+static bool
+has_no_more_threads(size_t than)
+{
+    int64_t until = ro_monotonic_ms() + 5000;
+    while (entries("/proc/self/task") > than) {
+        if (ro_monotonic_ms() > until) {
+            return false;
+        }
+        (void)poll(NULL, 0, 1);
+    }
+    return true;
 }
 
 /* ---- plain exchanges ---- */
@@ -361,12 +177,11 @@ test_refused(void)
     CHECK(fetch_with(net, &request, &answer) == RO_NET_BAD_HEADER);
     request = request_of("GET", "http://127.0.0.1:1/", NULL);
     answer_reset(&answer);
-    CHECK(fetch_with(net, &request, &answer) == RO_NET_CONNECT);
+    CHECK(fetch_with(net, &request, &answer) == RO_NET_REFUSED);
     request = request_of("GET", "http://name.invalid/", NULL);
     answer_reset(&answer);
     CHECK(fetch_with(net, &request, &answer) == RO_NET_RESOLVE);
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
 }
 
 /* ---- heads and bodies ---- */
@@ -430,6 +245,33 @@ test_heads(void)
          RO_NET_PROTOCOL, NULL, NULL},
         {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
          RO_NET_PROTOCOL, NULL, NULL},
+        {"HTTP/1.1 200 OK\r\nContent-Length: "
+         "00000000000000000000002\r\n\r\nab",
+         RO_NET_PROTOCOL, NULL, NULL},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\nab",
+         RO_NET_PROTOCOL, NULL, NULL},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\nab",
+         RO_NET_RECEIVE, "Content-Length=9223372036854775807\n", "ab"},
+        {"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab", RO_NET_PROTOCOL,
+         NULL, NULL},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 2a\r\n\r\nab", RO_NET_PROTOCOL,
+         NULL, NULL},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nab", RO_NET_PROTOCOL,
+         NULL, NULL},
+        {"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\nab", RO_NET_PROTOCOL, NULL,
+         NULL},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 02\r\n\r\nab", RO_NET_OK,
+         "Content-Length=02\n", "ab"},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n"
+         "ab",
+         RO_NET_OK, "Content-Length=2\nContent-Length=2\n", "ab"},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+         "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+         RO_NET_PROTOCOL, NULL, NULL},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nab",
+         RO_NET_PROTOCOL, NULL, NULL},
+        {"HTTP/1.1 200 OK\r\n A: 1\r\nB: 2\r\n\r\n", RO_NET_PROTOCOL, NULL,
+         NULL},
         {"HTTP/1.1 2x0 OK\r\n\r\n", RO_NET_PROTOCOL, NULL, NULL},
         {"SSH-2.0-OpenSSH\r\n\r\n", RO_NET_PROTOCOL, NULL, NULL},
         {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", RO_NET_RECEIVE,
@@ -467,8 +309,7 @@ test_heads(void)
     }
     CHECK(atomic_load(&server->n_requests)
           == sizeof(cases) / sizeof(cases[0]));
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
     server_stop(server);
 }
 
@@ -508,8 +349,7 @@ test_header_bounds(void)
               == RO_NET_HEADERS_TOO_LARGE);
         CHECK(!answer.has_head);
     }
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
     server_stop(server);
 }
 
@@ -589,8 +429,7 @@ test_codings(void)
                      - (size_t)(strstr(cases[i].text, "\r\n\r\n") + 4
                                 - cases[i].text));
     }
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
     server_stop(server);
 }
 
@@ -635,10 +474,10 @@ test_sent_once(void)
         ro_net *net = ro_net_new();
         CHECK(fetch(net, server, method, bodies[i], &answer) == RO_NET_OK);
         CHECK(fetch(net, server, method, bodies[i], &answer) == RO_NET_REPLAY);
-        nap(30);
+        CHECK(connections(net) == 1);
+        net_end(net);
+        server_end(server);
         CHECK(atomic_load(&server->n_requests) == 2);
-        CHECK(ro_net_shut_down(net, 2000));
-        ro_net_free(net);
         server_stop(server);
     }
     struct server *server = server_start(serve_drop);
@@ -658,8 +497,7 @@ test_sent_once(void)
     CHECK(code == RO_NET_REPLAY
           || (code == RO_NET_OK && answer.status == 417));
     CHECK(atomic_load(&server->n_requests) == 1);
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
     server_stop(server);
 }
 
@@ -697,10 +535,12 @@ test_pause(void)
     answer.pause_at = 1;
     CHECK(submit(net, &request, &answer, &transfer) == RO_NET_OK);
     CHECK(answer_await(&answer, &answer.paused));
-    nap(400);
-    size_t before = atomic_load(&flood_sent);
-    nap(50);
-    CHECK(atomic_load(&flood_sent) == before && before < 8388608);
+    while (server_may_say(server->connections[0].fd)) {
+        nap(1);
+    }
+    worker_passes(net, 400);
+    CHECK(!server_may_say(server->connections[0].fd));
+    CHECK(atomic_load(&flood_sent) < 8388608);
     CHECK(answer_waits(&answer, 65536));
     ro_transfer_resume(transfer);
     CHECK(answer_await(&answer, &answer.done));
@@ -713,7 +553,7 @@ test_pause(void)
     answer.on_head = RO_SINK_PAUSE;
     CHECK(submit(net, &request, &answer, &transfer) == RO_NET_OK);
     CHECK(answer_await(&answer, &answer.has_head));
-    nap(50);
+    worker_passes(net, 50);
     CHECK(answer_waits(&answer, 0));
     ro_transfer_resume(transfer);
     CHECK(answer_await(&answer, &answer.done));
@@ -726,8 +566,7 @@ test_pause(void)
     answer_reset(&answer);
     answer.on_head = RO_SINK_FAIL;
     CHECK(fetch_with(net, &request, &answer) == RO_NET_SINK);
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
     server_stop(server);
 }
 
@@ -752,12 +591,12 @@ stop_at_once(ro_net *net, const char *url)
 {
     struct answer answer;
     ro_request request = request_of("POST", url, "{}");
-    int64_t start = ro_net_now_ms();
+    int64_t start = ro_monotonic_ms();
     answer_reset(&answer);
     answer.on_data = RO_SINK_STOP;
     CHECK(fetch_with(net, &request, &answer) == RO_NET_OK);
     CHECK(answer.body_len == 5 && answer.n_done == 1);
-    return ro_net_now_ms() - start;
+    return ro_monotonic_ms() - start;
 }
 
 static void
@@ -787,18 +626,19 @@ test_drain(void)
         stop_at_head(net, url);
     }
     CHECK(connections(net) == 1);
-    nap(60);
     url_of(server, hold, "/hold");
     stop_at_once(net, hold);
-    int64_t first = stop_at_once(net, hold);
-    CHECK(first >= 90 && first < 400);
+    CHECK(stop_at_once(net, hold) >= 90);
+    /* Whoever waits does so for 100 ms each time: the quickest tells. */
+    int64_t quickest = INT64_MAX;
     for (int i = 0; i < 5; i++) {
-        CHECK(stop_at_once(net, hold) < 90);
+        int64_t took = stop_at_once(net, hold);
+        quickest = took < quickest ? took : quickest;
     }
+    CHECK(quickest < 90);
     CHECK(connections(net) == 7);
     /* A waiting transfer can be cancelled, also by the end of the net. */
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
 
     net = ro_net_new();
     stop_at_once(net, hold);
@@ -836,11 +676,9 @@ test_drain_bounds(void)
     answer_reset(&answer);
     answer.on_data = RO_SINK_STOP;
     CHECK(fetch_with(net, &request, &answer) == RO_NET_OK);
-    nap(100);
-    CHECK(atomic_load(&server->n_connections) == 1);
-    CHECK(server_peer_closes(server->connections[0].fd, 1000));
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    CHECK(connections(net) == 1);
+    CHECK(server_peer_closes(server->connections[0].fd, 20000));
+    net_end(net);
     server_stop(server);
 }
 
@@ -856,7 +694,7 @@ serve_silence(struct server *server, int fd, unsigned nth)
     if (server_read(server, fd)) {
         server_say(fd, "HTTP/1.1 200 OK\r\n\r\n");
         for (int i = 0; i < 4; i++) {
-            nap(60);
+            nap(100); /* a quarter of the silence that is too long */
             server_say(fd, "x");
         }
         (void)server_peer_closes(fd, 4000);
@@ -872,29 +710,28 @@ test_timeouts(void)
     char url[128];
     ro_request request = request_of("POST", url_of(server, url, "/"), "x");
 
-    request.read_ms = 120;
-    int64_t start = ro_net_now_ms();
+    request.read_ms = 400;
+    int64_t start = ro_monotonic_ms();
     answer_reset(&answer);
     CHECK(fetch_with(net, &request, &answer) == RO_NET_READ_TIMEOUT);
-    CHECK(ro_net_now_ms() - start >= 115 && ro_net_now_ms() - start < 1000);
-    start = ro_net_now_ms();
+    CHECK(ro_monotonic_ms() - start >= 395);
+    start = ro_monotonic_ms();
     answer_reset(&answer);
     CHECK(fetch_with(net, &request, &answer) == RO_NET_READ_TIMEOUT);
     CHECK(answer.body_len == 4);
-    CHECK(ro_net_now_ms() - start >= 340 && ro_net_now_ms() - start < 2000);
+    CHECK(ro_monotonic_ms() - start >= 790);
 
     size_t big = 32u << 20;
     char *body = calloc(1, big);
     request.body = ro_slice_of(body, big);
     request.write_ms = 120;
     request.read_ms = 0;
-    start = ro_net_now_ms();
+    start = ro_monotonic_ms();
     answer_reset(&answer);
     CHECK(fetch_with(net, &request, &answer) == RO_NET_WRITE_TIMEOUT);
-    CHECK(ro_net_now_ms() - start < 2000);
+    CHECK(ro_monotonic_ms() - start >= 115);
     free(body);
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
     server_stop(server);
 }
 
@@ -953,8 +790,7 @@ test_cancel(void)
     ro_net_stats stats;
     ro_net_get_stats(net, &stats);
     CHECK(stats.active == 0 && stats.transfers == 480);
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
     server_stop(server);
 }
 
@@ -987,7 +823,6 @@ test_stuck_resolver(void)
     ro_request request = request_of("GET", "http://stuck.test/", NULL);
     struct answer answers[3];
     ro_transfer *transfers[3];
-    int64_t start = ro_net_now_ms();
 
     atomic_store(&resolver_stuck, true);
     for (int i = 0; i < 3; i++) {
@@ -995,19 +830,18 @@ test_stuck_resolver(void)
         answer_reset(&answers[i]);
         CHECK(submit(net, &request, &answers[i], &transfers[i]) == RO_NET_OK);
     }
-    while (atomic_load(&resolver_calls) == 0
-           && ro_net_now_ms() - start < 2000) {
+    while (atomic_load(&resolver_calls) == 0) {
         nap(1);
     }
-    nap(20);
     ro_transfer_cancel(transfers[0]);
     CHECK(answer_await(&answers[0], &answers[0].done));
     CHECK(answers[0].code == RO_NET_CANCELLED);
     CHECK(answer_await(&answers[1], &answers[1].done));
     CHECK(answers[1].code == RO_NET_CONNECT_TIMEOUT);
     CHECK(ro_net_shut_down(net, 2000));
+    /* The worker has ended, and the resolver is still stuck. */
     CHECK(answers[2].n_done == 1 && answers[2].code == RO_NET_SHUT_DOWN);
-    CHECK(ro_net_now_ms() - start < 1500);
+    CHECK(atomic_load(&resolver_calls) > 0);
     for (int i = 0; i < 3; i++) {
         ro_transfer_release(transfers[i]);
     }
@@ -1017,79 +851,6 @@ test_stuck_resolver(void)
         nap(1);
     }
     nap(20);
-}
-
-/* ---- warm ---- */
-
-static atomic_uint warm_bytes_early;
-static atomic_bool warm_close;
-
-static void
-serve_watched(struct server *server, int fd, unsigned nth)
-{
-    struct pollfd state = {.fd = fd, .events = POLLIN};
-    if (poll(&state, 1, 120) > 0 && !server_peer_closes(fd, 0)) {
-        atomic_fetch_add(&warm_bytes_early, 1);
-    }
-    if (nth == 0 && atomic_load(&warm_close)) {
-        return;
-    }
-    while (server_read(server, fd)) {
-        server_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-    }
-}
-
-static void
-test_warm(void)
-{
-    struct answer answer;
-    char url[128];
-
-    for (int round = 0; round < 4; round++) {
-        struct server *server = server_start(serve_watched);
-        ro_net *net = ro_net_new();
-        ro_header headers[2] = {
-            {ro_slice_str("A"), ro_slice_str("late")},
-            {ro_slice_str("Content-Length"), ro_slice_str("4")},
-        };
-        ro_request expected
-            = request_of("POST", url_of(server, url, "/w"), "");
-        atomic_store(&warm_close, round == 1);
-        atomic_store(&warm_bytes_early, 0);
-        ro_net_warm(net, &expected, 4, round == 3 ? 60 : 2000);
-        nap(round == 0 ? 200 : round == 1 ? 250 : 150);
-        CHECK(atomic_load(&warm_bytes_early) == 0);
-        CHECK(atomic_load(&server->n_connections) == 1);
-        CHECK(atomic_load(&server->n_requests) == 0);
-        ro_request request
-            = request_of("POST", url, round == 2 ? "other" : "four");
-        request.headers = headers;
-        request.n_headers = round == 2 ? 1 : 2;
-        answer_reset(&answer);
-        CHECK(fetch_with(net, &request, &answer) == RO_NET_OK);
-        CHECK(answer.body_len == 2);
-        CHECK(server_saw(server, "A: late\r\n"));
-        CHECK(
-            server_saw(server, round == 2 ? "\r\n\r\nother" : "\r\n\r\nfour"));
-        CHECK(atomic_load(&server->n_requests) == 1);
-        CHECK(atomic_load(&server->n_connections) == (round == 0 ? 1 : 2));
-        CHECK(fetch(net, server, "GET", NULL, &answer) == RO_NET_OK);
-        CHECK(atomic_load(&server->n_connections) == (round == 0 ? 1 : 2));
-        CHECK(ro_net_shut_down(net, 2000));
-        ro_net_free(net);
-        server_stop(server);
-    }
-    /* Ended while it holds. */
-    struct server *server = server_start(serve_watched);
-    ro_net *net = ro_net_new();
-    ro_request expected = request_of("POST", url_of(server, url, "/w"), "");
-    ro_net_warm(net, &expected, 4, 4000);
-    nap(50);
-    int64_t start = ro_net_now_ms();
-    CHECK(ro_net_shut_down(net, 2000));
-    CHECK(ro_net_now_ms() - start < 500);
-    ro_net_free(net);
-    server_stop(server);
 }
 
 /* ---- the worker ---- */
@@ -1149,7 +910,7 @@ test_run(void)
 
     pthread_mutex_init(&ticks.lock, NULL);
     CHECK(ro_net_run(net, set_timers, &ticks) == RO_NET_OK);
-    nap(120);
+    worker_passes(net, 60);
     pthread_mutex_lock(&ticks.lock);
     CHECK(strcmp(ticks.order, "bac") == 0);
     pthread_mutex_unlock(&ticks.lock);
@@ -1214,8 +975,7 @@ test_fork(void)
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
 }
 
 /* Threads of this process that leave SIGTERM to others. */
@@ -1253,10 +1013,9 @@ test_no_signals(void)
     unsigned before = deaf_threads();
     ro_net *net = ro_net_new();
 
-    nap(20);
+    worker_passes(net, 0);
     CHECK(deaf_threads() == before + 1);
-    CHECK(ro_net_shut_down(net, 2000));
-    ro_net_free(net);
+    net_end(net);
 }
 
 /* ---- out of memory ---- */
@@ -1288,8 +1047,7 @@ test_memory(void)
             code = fetch_with(net, &request, &answer);
             CHECK(code == RO_NET_OK || code == RO_NET_NO_MEMORY);
         }
-        CHECK(ro_net_shut_down(net, 2000));
-        ro_net_free(net);
+        net_end(net);
         CHECK(ro_alloc_live() == live);
         succeeded += ro_alloc_count() < nth;
     }
@@ -1321,7 +1079,6 @@ main(void)
     test_timeouts();
     test_cancel();
     test_stuck_resolver();
-    test_warm();
     test_run();
     test_shut_down();
     test_fork();
@@ -1330,6 +1087,6 @@ main(void)
     test_memory();
 #endif
     CHECK(entries("/proc/self/fd") == fds);
-    CHECK(entries("/proc/self/task") == threads);
+    CHECK(has_no_more_threads(threads));
     return check_end();
 }

@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "core/json.h"
-#include "core/result.h"
+#include "mcp/result.h"
 
 #define ANSWER(result) "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":" result "}"
 #define CONTENT(blocks) ANSWER("{\"content\":[" blocks "]}")

@@ -3,7 +3,7 @@
 
 #include "core/alloc.h"
 #include "core/json.h"
-#include "core/rpc.h"
+#include "mcp/rpc.h"
 
 static ro_rpc_kind
 classify(const char *text, ro_rpc *rpc)

@@ -48,8 +48,18 @@ search(const ro_secrets *secrets, ro_secrets_form form, ro_slice text)
 {
     ro_secrets_scratch scratch = {0};
     cover c = {.calls = 0};
+    /* An exact copy, so that a sanitizer sees a read behind it. */
+    char *exact = malloc(text.len ? text.len : 1);
+    if (exact == NULL) {
+        abort();
+    }
+    if (text.len > 0) {
+        memcpy(exact, text.ptr, text.len);
+    }
     memset(c.at, '.', sizeof(c.at));
-    CHECK(ro_secrets_search(secrets, form, text, &scratch, paint, &c));
+    CHECK(ro_secrets_search(secrets, form, ro_slice_of(exact, text.len),
+                            &scratch, paint, &c));
+    free(exact);
     ro_secrets_scratch_free(&scratch);
     return c;
 }
@@ -76,7 +86,6 @@ check_compile(void)
     ro_slice values[2];
     ro_secrets_limits few = limits;
 
-    CHECK(ro_secrets_count(secrets) == 2);
     CHECK(covers(secrets, RO_SECRETS_TEXT, "an eightby8 seven77 eightby",
                  "...xxxxxxxx................"));
     CHECK(covers(secrets, RO_SECRETS_TEXT, "a+longer+secret",
@@ -85,7 +94,6 @@ check_compile(void)
     ro_secrets_free(NULL);
 
     secrets = compile(texts, 0);
-    CHECK(ro_secrets_count(secrets) == 0);
     CHECK(covers(secrets, RO_SECRETS_TEXT, "eightby8", "........"));
     CHECK(search(secrets, RO_SECRETS_TEXT, ro_slice_of(NULL, 0)).calls == 0);
     ro_secrets_free(secrets);
@@ -106,7 +114,7 @@ check_compile(void)
     few = limits;
     few.min_len = 9;
     CHECK(ro_secrets_new(values, 2, &few, &secrets) == RO_SECRETS_OK);
-    CHECK(ro_secrets_count(secrets) == 0);
+    CHECK(covers(secrets, RO_SECRETS_TEXT, "eightby8", "........"));
     ro_secrets_free(secrets);
 }
 
@@ -122,6 +130,12 @@ check_text(void)
                  ".......xxxxxxxxx"));
     CHECK(covers(secrets, RO_SECRETS_TEXT, "Bearer aaaaaaaabb",
                  "xxxxxxxxxxxxxxxx."));
+    /* Decoded it has eight bytes, which is enough, or seven. */
+    static const char *const short_ones[] = {"a%41bcdefg", "b%42bcdef"};
+    ro_secrets *decoded = compile(short_ones, 2);
+    CHECK(covers(decoded, RO_SECRETS_TEXT, "aAbcdefg bBbcdef b%42bcdef",
+                 "xxxxxxxx.........xxxxxxxxx"));
+    ro_secrets_free(decoded);
     /* With percent signs of its own: as it is, and fully decoded. */
     CHECK(covers(secrets, RO_SECRETS_TEXT, "p%40ss%2Bword p@ss+word",
                  "xxxxxxxxxxxxx.xxxxxxxxx"));
@@ -155,6 +169,14 @@ check_base64(void)
     ro_secrets *secrets = compile(texts, 1);
     ro_secrets *others = compile(longer, 2);
     char out[64];
+
+    for (int c = 0; c < 256; c++) {
+        bool digit = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')
+                     || (c >= '0' && c <= '9') || c == '+' || c == '/';
+        CHECK(ro_base64_is_digit((char)c) == digit);
+    }
+    CHECK(ro_base64_standard('-') == '+' && ro_base64_standard('_') == '/');
+    CHECK(ro_base64_standard('a') == 'a');
 
     CHECK(encode("user:pw", 7, out) == 12);
     CHECK(memcmp(out, "dXNlcjpwdw==", 12) == 0);
@@ -266,7 +288,6 @@ check_hostile(void)
     }
     start = clock();
     CHECK(ro_secrets_new(values, SECRETS, &limits, &secrets) == RO_SECRETS_OK);
-    CHECK(ro_secrets_count(secrets) == SECRETS);
     CHECK(ro_secrets_search(secrets, RO_SECRETS_TEXT, ro_slice_of(text, TEXT),
                             &scratch, count, &matches));
     CHECK(matches == TEXT - LONG + 1);

@@ -1,8 +1,6 @@
 /* Streamable HTTP sessions: one exchange at a time, the gate, the list. */
 #include "session_rig.h"
 
-#define PROMPT_MS 1000
-
 #define MESSAGE(id, rest) "{\"jsonrpc\":\"2.0\",\"id\":" id "," rest "}"
 
 /* ---- the whole call ---- */
@@ -36,7 +34,7 @@ test_a_call_from_start_to_end(void)
     CHECK(reply_has(reply, "{\"content\":[]}"));
     ro_reply_free(reply);
     CHECK(rig_outcome(&rig) == RO_CODE_OK);
-    CHECK(ro_slice_equal(ro_call_structured(rig.call),
+    CHECK(ro_slice_equal(ro_record_structured(rig.record),
                          ro_slice_str("{\"n\":1.10}")));
     CHECK(atomic_load(&exact_arguments) == 1);
     CHECK(rig_ask(&rig, LIST_BODY, 200, "readOnlyHint"));
@@ -46,7 +44,7 @@ test_a_call_from_start_to_end(void)
     CHECK(rig_seen(&rig, DELETE) == 2);
     CHECK(rig_count(&rig, 0) == 0);
     ro_net_get_stats(rig.net, &stats);
-    CHECK(stats.connections == 1);
+    CHECK(stats.connections <= 2);
     CHECK(stats.active == 0);
     rig_stop(&rig);
 }
@@ -83,8 +81,7 @@ test_what_never_reaches_the_network(void)
     }
     /* the notification that went nowhere has broken the session */
     CHECK(rig_ask(&rig, INITIALIZE_BODY, 200, "error"));
-    CHECK(strcmp(ro_call_noted(rig.call, ro_slice_str("srv")), "refused")
-          == 0);
+    CHECK(rig_noted(&rig) == RO_REASON_REFUSED);
     for (int kind = 0; kind < KINDS; kind++) {
         CHECK(rig_seen(&rig, (enum kind)kind) == 0);
     }
@@ -218,26 +215,31 @@ test_each_failure_is_one_answer_and_one_code(void)
         failing = &failures[i];
         rig_start(&rig, &script);
         CHECK(rig_reach_call(&rig));
-        int64_t start = ro_net_now_ms();
+        int64_t start = ro_monotonic_ms();
         uint64_t ticket = rig_submit(&rig, CALL_BODY);
         ro_reply *reply = rig_wait(&rig, ticket, 4000);
         bool good = reply != NULL && reply->status == 200
                     && reply_has(reply, "\"id\":2")
                     && reply_has(reply, "\"error\"")
                     && rig_outcome(&rig) == (int)failing->code
-                    && ro_net_now_ms() - start < PROMPT_MS;
+                    && ro_monotonic_ms() - start < PROMPT_MS;
         if (!good) {
             fprintf(stderr, "%s: outcome %d after %d ms\n", failing->what,
-                    rig_outcome(&rig), (int)(ro_net_now_ms() - start));
+                    rig_outcome(&rig), (int)(ro_monotonic_ms() - start));
         }
         CHECK(good);
         ro_reply_free(reply);
         CHECK(rig_count(&rig, ticket) == 0);
         CHECK(rig_seen(&rig, CALL) == 1);
-        CHECK(ro_call_gate(rig.call) == RO_GATE_USED);
+        CHECK(ro_gate_state_of(rig.gate) == RO_GATE_USED);
         rig_stop(&rig);
     }
 }
+
+#define LIST_OF "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"tools\":["
+#define LEVELS_8 "[[[[[[[["
+#define LEVELS_64                                                             \
+    LEVELS_8 LEVELS_8 LEVELS_8 LEVELS_8 LEVELS_8 LEVELS_8 LEVELS_8 LEVELS_8
 
 /* The same at discovery: an error for the SDK, a note for the audit. */
 static void
@@ -246,38 +248,47 @@ test_a_failed_discovery_is_noted(void)
     static const struct script script = {.answer = {[LIST] = say_failure}};
     static const struct {
         struct failure failure;
-        const char *note;
+        ro_reason note;
     } cases[] = {
-        {{"500", STATUS("500 No"), "", HOLD, 0}, "http_5xx"},
-        {{"401", STATUS("401 No"), "", HOLD, 0}, "http_401"},
-        {{"html", TYPED("text/html"), "", HOLD, 0}, "content_type"},
-        {{"close", "", "", CLOSE, 0}, "connection"},
-        {{"no JSON", JSON_HEAD, "{\"a\":no", HOLD, 0}, "not_json"},
+        {{"500", STATUS("500 No"), "", HOLD, 0}, RO_REASON_HTTP_5XX},
+        {{"401", STATUS("401 No"), "", HOLD, 0}, RO_REASON_HTTP_401},
+        {{"300", STATUS("300 No"), "", HOLD, 0}, RO_REASON_REDIRECTED},
+        {{"307 to nowhere", STATUS("307 No"), "", HOLD, 0},
+         RO_REASON_REDIRECTED},
+        {{"html", TYPED("text/html"), "", HOLD, 0}, RO_REASON_NOT_MCP},
+        {{"close", "", "", CLOSE, 0}, RO_REASON_CLOSED_BY_SERVER},
+        {{"no JSON", JSON_HEAD, "{\"a\":no", HOLD, 0}, RO_REASON_NOT_JSON},
         {{"wrong id", JSON_HEAD, MESSAGE("7", "\"result\":{\"tools\":[]}"),
           CLOSE, 0},
-         "list_malformed"},
+         RO_REASON_LIST_MALFORMED},
         {{"wrong id", JSON_HEAD, MESSAGE("7", "\"result\":{\"tools\":[]}"),
           HOLD, 0},
-         "not_an_answer"},
+         RO_REASON_NOT_AN_ANSWER},
         {{"no tools", JSON_HEAD, MESSAGE("1", "\"result\":{}"), CLOSE, 0},
-         "list_malformed"},
+         RO_REASON_LIST_MALFORMED},
         {{"error", JSON_HEAD,
           MESSAGE("1", "\"error\":{\"code\":1,\"message\":\"\"}"), CLOSE, 0},
-         "list_malformed"},
+         RO_REASON_LIST_MALFORMED},
+        {{"too deep", JSON_HEAD, LIST_OF LEVELS_64 "[", HOLD, 0},
+         RO_REASON_LIST_TOO_DEEP},
+        {{"too deep", JSON_HEAD, LIST_OF LEVELS_64 "[", CLOSE, 0},
+         RO_REASON_LIST_TOO_DEEP},
+        {{"as deep", JSON_HEAD, LIST_OF LEVELS_64, CLOSE, 0},
+         RO_REASON_NOT_JSON},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rig rig;
         failing = &cases[i].failure;
         rig_start(&rig, &script);
         CHECK(rig_ask(&rig, INITIALIZE_BODY, 200, "capabilities"));
-        int64_t start = ro_net_now_ms();
+        int64_t start = ro_monotonic_ms();
         CHECK(rig_ask(&rig, LIST_BODY, 200, "\"error\""));
-        CHECK(ro_net_now_ms() - start < PROMPT_MS);
-        const char *note = ro_call_noted(rig.call, ro_slice_str("srv"));
-        bool noted = note != NULL && strcmp(note, cases[i].note) == 0;
+        CHECK(ro_monotonic_ms() - start < PROMPT_MS);
+        ro_reason note = rig_noted(&rig);
+        bool noted = note == cases[i].note;
         if (!noted) {
             fprintf(stderr, "%s: noted %s\n", failing->what,
-                    note == NULL ? "nothing" : note);
+                    ro_reason_word(note));
         }
         CHECK(noted);
         CHECK(rig_outcome(&rig) == -1);
@@ -297,6 +308,89 @@ redirect(int fd, const char *request, unsigned nth)
     }
     EXPECT(strncmp(request, "POST /mcp/ ", 11) == 0);
     return answer_by_default(INITIALIZE, fd);
+}
+
+/* Everything behind initialize is for the place that it was moved to. */
+static bool
+answer_at(enum kind kind, int fd, const char *request)
+{
+    EXPECT(strncmp(request, "POST /mcp/ ", 11) == 0);
+    return answer_by_default(kind, fd);
+}
+
+static bool
+initialized_there(int fd, const char *request, unsigned nth)
+{
+    (void)nth;
+    return answer_at(INITIALIZED, fd, request);
+}
+
+static bool
+list_there(int fd, const char *request, unsigned nth)
+{
+    (void)nth;
+    return answer_at(LIST, fd, request);
+}
+
+static bool
+call_there(int fd, const char *request, unsigned nth)
+{
+    (void)nth;
+    return answer_at(CALL, fd, request);
+}
+
+static bool
+redirect_without_id(int fd, const char *request, unsigned nth)
+{
+    if (nth % 2 == 0) {
+        EXPECT(strncmp(request, "POST /mcp ", 10) == 0);
+        return redirect(fd, request, 0);
+    }
+    EXPECT(strncmp(request, "POST /mcp/ ", 11) == 0);
+    say_json(fd, "", INITIALIZE_ANSWER);
+    return true;
+}
+
+/* As the SDK does it: each session asks at the configured place, follows the
+ * redirect of its initialize, and goes on at the configured place. */
+static void
+begin_redirected(struct rig *rig)
+{
+    const char *paths[] = {"/mcp", "/mcp/"};
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(rig->url, sizeof(rig->url), "http://127.0.0.1:%d%s",
+                 rig->server->port, paths[i]);
+        ro_reply *reply
+            = rig_wait(rig, rig_submit(rig, INITIALIZE_BODY), 3000);
+        CHECK(reply != NULL && reply->status == (i == 0 ? 307 : 200));
+        ro_reply_free(reply);
+    }
+    snprintf(rig->url, sizeof(rig->url), "http://127.0.0.1:%d/mcp",
+             rig->server->port);
+    ro_reply *reply = rig_wait(rig, rig_submit(rig, INITIALIZED_BODY), 3000);
+    CHECK(reply != NULL && reply->status == 202);
+    ro_reply_free(reply);
+}
+
+static void
+test_a_redirected_initialize_moves_the_session(void)
+{
+    static const struct script script
+        = {.answer = {[INITIALIZE] = redirect_without_id,
+                      [INITIALIZED] = initialized_there,
+                      [LIST] = list_there,
+                      [CALL] = call_there}};
+    struct rig rig;
+    rig_start(&rig, &script);
+    begin_redirected(&rig);
+    CHECK(rig_ask(&rig, LIST_BODY, 200, "read"));
+    CHECK(rig_open_gate(&rig, "{}"));
+    rig.session = rig_session(&rig, "srv");
+    begin_redirected(&rig);
+    CHECK(rig_ask(&rig, CALL_BODY, 200, "content"));
+    CHECK(rig_seen(&rig, INITIALIZE) == 4 && rig_seen(&rig, INITIALIZED) == 2);
+    CHECK(rig_seen(&rig, LIST) == 1 && rig_seen(&rig, CALL) == 1);
+    rig_stop(&rig);
 }
 
 static atomic_uint deletes_at_home;
@@ -394,9 +488,8 @@ test_the_bound_of_a_list(void)
         rig_start(&rig, &script);
         CHECK(rig_ask(&rig, LIST_BODY, 200,
                       over > 0 ? "error" : "readOnlyHint"));
-        const char *note = ro_call_noted(rig.call, ro_slice_str("srv"));
-        CHECK(over > 0 ? note != NULL && strcmp(note, "too_large") == 0
-                       : note == NULL);
+        ro_reason note = rig_noted(&rig);
+        CHECK(over > 0 ? note == RO_REASON_TOO_LARGE : note == RO_REASON_NONE);
         rig_stop(&rig);
     }
 }
@@ -410,9 +503,9 @@ test_the_bound_of_everything(void)
         rig_start(&rig, &script);
         CHECK(rig_reach_call(&rig));
         size_t so_far = 2 * strlen(INITIALIZE_ANSWER) + strlen(LIST_ANSWER);
-        CHECK(ro_call_count(rig.call, RO_MAX_TOTAL - so_far
-                                          - strlen(CALL_ANSWER)
-                                          + (size_t)over));
+        CHECK(ro_discovery_count(rig.discovery, RO_MAX_TOTAL - so_far
+                                                    - strlen(CALL_ANSWER)
+                                                    + (size_t)over));
         CHECK(rig_ask(&rig, CALL_BODY, 200, over ? "error" : "content"));
         CHECK(rig_outcome(&rig)
               == (over ? RO_CODE_RESULT_TOO_LARGE : RO_CODE_OK));
@@ -587,8 +680,8 @@ test_many_submits_make_one_call(void)
     }
     (void)pthread_barrier_destroy(&start);
     CHECK(taken == THREADS * 25);
-    int64_t until = ro_net_now_ms() + 3000;
-    while (rig_count(&rig, 0) < taken && ro_net_now_ms() < until) {
+    int64_t until = ro_monotonic_ms() + 3000;
+    while (rig_count(&rig, 0) < taken && ro_monotonic_ms() < until) {
         (void)poll(NULL, 0, 5);
     }
     CHECK(rig_count(&rig, 0) == taken);
@@ -626,9 +719,7 @@ test_a_list_has_so_many_pages(void)
     }
     CHECK(rig_ask(&rig, LIST_BODY, 200, "error"));
     CHECK(rig_seen(&rig, LIST) == RO_MAX_PAGES);
-    CHECK(strcmp(ro_call_noted(rig.call, ro_slice_str("srv")),
-                 "list_too_many_pages")
-          == 0);
+    CHECK(rig_noted(&rig) == RO_REASON_LIST_TOO_MANY_PAGES);
     rig_stop(&rig);
 }
 
@@ -648,9 +739,7 @@ test_a_cursor_that_comes_again_is_an_error(void)
         CHECK(rig_ask(&rig, LIST_BODY, 200, "nextCursor"));
     }
     CHECK(rig_ask(&rig, LIST_BODY, 200, "error"));
-    CHECK(strcmp(ro_call_noted(rig.call, ro_slice_str("srv")),
-                 "list_cursor_repeated")
-          == 0);
+    CHECK(rig_noted(&rig) == RO_REASON_LIST_CURSOR_REPEATED);
     rig_stop(&rig);
 }
 
@@ -683,7 +772,6 @@ test_a_crowd_of_one_name_is_cut(void)
 {
     static const struct script script = {.answer = {[LIST] = say_many_alike}};
     struct rig rig;
-    ro_slice entry;
     unsigned found = 0;
     rig_start(&rig, &script);
     ro_reply *reply = rig_wait(&rig, rig_submit(&rig, LIST_BODY), 3000);
@@ -699,10 +787,14 @@ test_a_crowd_of_one_name_is_cut(void)
     }
     CHECK(found == RO_MAX_ALIKE);
     ro_reply_free(reply);
-    CHECK(ro_call_entry(rig.call, ro_slice_str("srv"), RO_MAX_ALIKE - 1,
-                        &entry));
-    CHECK(!ro_call_entry(rig.call, ro_slice_str("srv"), RO_MAX_ALIKE, &entry));
-    CHECK(!ro_call_open(rig.call, ro_slice_str("srv"), ro_slice_str("{}")));
+    found = 0;
+    for (const ro_entry *each = NULL;
+         (each = ro_discovery_next(rig.discovery, ro_slice_str("srv"), each))
+         != NULL;) {
+        found++;
+    }
+    CHECK(found == RO_MAX_ALIKE);
+    CHECK(!rig_open_gate(&rig, "{}"));
     rig_stop(&rig);
 }
 
@@ -714,6 +806,7 @@ main(void)
     test_each_failure_is_one_answer_and_one_code();
     test_a_failed_discovery_is_noted();
     test_a_redirected_session_ends_where_it_began();
+    test_a_redirected_initialize_moves_the_session();
     test_the_bound_of_the_call();
     test_the_bound_of_a_list();
     test_the_bound_of_everything();

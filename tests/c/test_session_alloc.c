@@ -58,7 +58,7 @@ live(struct rig *rig)
             whole = ro_net_shut_down(rig->net, 5000);
             ro_net_free(rig->net);
         }
-        ro_call_free(rig->call);
+        rig_free_found(rig);
         return whole;
     }
     for (int phase = 0; phase < 2; phase++) {
@@ -66,10 +66,9 @@ live(struct rig *rig)
         for (size_t i = 0; rig->session != NULL && i < 3; i++) {
             whole = is_answered(rig, rig_submit(rig, discovery[i])) && whole;
         }
-        (void)ro_call_open(rig->call, ro_slice_str("srv"),
-                           ro_slice_str("{\"a\":1}"));
+        (void)rig_open_gate(rig, "{\"a\":1}");
     }
-    bool open = ro_call_gate(rig->call) == RO_GATE_OPEN;
+    bool open = ro_gate_state_of(rig->gate) == RO_GATE_OPEN;
     if (rig->session != NULL) {
         uint64_t ticket = rig_submit(rig, CALL_BODY);
         whole = is_answered(rig, ticket) && whole;

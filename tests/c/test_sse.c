@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "core/alloc.h"
-#include "core/sse.h"
+#include "mcp/sse.h"
 
 /* Reported blocks, written as "type|data|id|retry;" with ! before a block
  * without data, and the id only when the block had one. */
@@ -161,7 +161,7 @@ run(const char *bytes, size_t len, size_t chunk, log *to, char *last_id)
         ro_free(copy);
     }
     if (last_id != NULL) {
-        ro_slice id = ro_sse_last_id(&sse);
+        ro_slice id = ro_buf_slice(&sse.id);
         CHECK(id.len < 32);
         if (id.len > 0) {
             memcpy(last_id, id.ptr, id.len);

@@ -3,7 +3,8 @@
 
 #include "core/alloc.h"
 #include "core/json.h"
-#include "core/toollist.h"
+#include "mcp/reduce.h"
+#include "mcp/toollist.h"
 
 #define PAGE(result) "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":" result "}"
 #define TOOLS(entries) PAGE("{\"tools\":[" entries "]}")
@@ -31,7 +32,10 @@ reduce_with(const char *message, const char *tool, seen *to, ro_list *list,
 {
     const ro_json_limits limits = {1u << 20, 64, true};
     const ro_list_query query = {
-        ro_slice_str("s_"), ro_slice_str(tool), 5, see, to,
+        .prefix = ro_slice_str("s_"),
+        .tool = ro_slice_str(tool),
+        .entry = see,
+        .arg = to,
     };
     ro_slice bytes = ro_slice_str(message);
     CHECK(ro_json_validate(bytes, &limits, NULL) == RO_JSON_OK);
@@ -77,18 +81,22 @@ test_keeps(void)
 {
     CHECK(reduces(TOOLS(""), "s_t", 0, TOOLS("")));
     CHECK(reduces(TOOLS(" { \"name\" : \"t\" , \"x\" : 1.10 } "), "s_t", 1,
-                  TOOLS("{ \"name\" : \"t\" , \"x\" : 1.10 }")));
+                  TOOLS("{\"name\":\"t\"}")));
     CHECK(reduces(TOOLS("{\"name\":\"a\"},{\"name\":\"t\"},{\"name\":\"b\"}"),
                   "s_t", 1, TOOLS("{\"name\":\"t\"}")));
     /* twice, alike or not: the caller sees both */
     CHECK(reduces(TOOLS("{\"name\":\"t\"},{\"name\":\"t\"}"), "s_t", 2,
                   TOOLS("{\"name\":\"t\"},{\"name\":\"t\"}")));
     CHECK(reduces(TOOLS("{\"name\":\"\\u0074\",\"x\":1}"), "s_t", 1,
-                  TOOLS("{\"name\":\"\\u0074\",\"x\":1}")));
+                  TOOLS("{\"name\":\"\\u0074\"}")));
     /* the last member counts */
     CHECK(reduces(TOOLS("{\"name\":\"t\",\"name\":\"u\"},"
                         "{\"name\":\"u\",\"nam\\u0065\":\"t\"}"),
-                  "s_t", 1, TOOLS("{\"name\":\"u\",\"nam\\u0065\":\"t\"}")));
+                  "s_t", 1, TOOLS("{\"name\":\"t\"}")));
+    /* what is no string has no text, not even an empty one */
+    CHECK(reduces(TOOLS("{\"name\":1},{\"name\":[]},{\"name\":{}},"
+                        "{\"name\":true}"),
+                  "s_", 0, TOOLS("")));
     /* near misses */
     CHECK(reduces(TOOLS("{\"name\":\"T\"},{\"name\":\"t \"},{\"name\":\"\"},"
                         "{\"name\":\"s_t\"},{\"name\":\"t\\u0000\"},"
@@ -120,7 +128,9 @@ test_members(void)
     CHECK(reduces(PAGE("{\"nextCursor\":null,\"tools\":[]}"), "s_t", 0,
                   PAGE("{\"tools\":[],\"nextCursor\":null}")));
     CHECK(reduces(PAGE("{\"nextCursor\":5,\"tools\":[]}"), "s_t", 0,
-                  PAGE("{\"tools\":[],\"nextCursor\":5}")));
+                  PAGE("{\"tools\":[],\"nextCursor\":0}")));
+    CHECK(reduces(PAGE("{\"nextCursor\":{\"a\":[1]},\"tools\":[]}"), "s_t", 0,
+                  PAGE("{\"tools\":[],\"nextCursor\":{}}")));
     CHECK(reduces(" { \"id\" : 3 , \"jsonrpc\" : \"2.0\" , \"extra\" : 1 ,"
                   " \"result\" : { \"tools\" : [ ] } } ",
                   "s_t", 0, TOOLS("")));
@@ -149,13 +159,41 @@ test_refusals(void)
     CHECK(code_of("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"tools\":[]},"
                   "\"result\":{\"tools\":[]}}")
           == RO_LIST_MALFORMED);
-    /* depth 5 counted from the entry, of any entry, kept or not */
-    CHECK(code_of(TOOLS("{\"a\":[[[[]]]]}")) == RO_LIST_OK);
-    CHECK(code_of(TOOLS("{\"a\":[[[[[]]]]]}")) == RO_LIST_TOO_DEEP);
-    CHECK(code_of(TOOLS("{\"name\":\"t\"},[[[[[[]]]]]]")) == RO_LIST_TOO_DEEP);
-    CHECK(code_of(TOOLS("{\"a\":\"[[[[[[[[[\\\"[[[[[\"}")) == RO_LIST_OK);
-    CHECK(code_of(TOOLS("{\"a\":\"\\\\\",\"b\":[[[[[]]]]]}"))
-          == RO_LIST_TOO_DEEP);
+}
+
+/* A list with one entry of so many levels, behind another; whether the
+ * scanner passes it with RO_LIST_EXTRA_DEPTH levels more than `bound`. */
+static bool
+is_passed(unsigned levels, unsigned bound, const char *name)
+{
+    char message[512];
+    char open[128] = "";
+    char close[128] = "";
+    for (unsigned i = 1; i < levels; i++) {
+        strcat(open, "[");
+        strcat(close, "]");
+    }
+    snprintf(message, sizeof(message), TOOLS("{\"name\":\"%s\"},{\"a\":%s%s}"),
+             name, levels == 1 ? "1" : open, close);
+    const ro_json_limits limits
+        = {sizeof(message), bound + RO_LIST_EXTRA_DEPTH, true};
+    ro_json_code code = ro_json_validate(ro_slice_str(message), &limits, NULL);
+    CHECK(code == RO_JSON_OK || code == RO_JSON_DEPTH);
+    return code == RO_JSON_OK;
+}
+
+/* The depth of an entry, kept or not, needs no look of its own. */
+static void
+test_the_scanner_bounds_the_depth_of_each_entry(void)
+{
+    static const unsigned bounds[] = {1, 2, 5, RO_MAX_DEPTH};
+    for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+        for (unsigned levels = 1; levels < bounds[i] + 3; levels++) {
+            bool within = levels <= bounds[i];
+            CHECK(is_passed(levels, bounds[i], "t") == within);
+            CHECK(is_passed(levels, bounds[i], "[{\\\"[{") == within);
+        }
+    }
 }
 
 static void
@@ -192,12 +230,87 @@ test_list(void)
     CHECK(out.len == 0);
     ro_buf_free(&out);
     const ro_list_query no_callback = {
-        ro_slice_of(NULL, 0), ro_slice_str("t"), 64, NULL, NULL,
+        .tool = ro_slice_str("t"),
     };
     ro_buf_init(&out, 4096);
     CHECK(ro_list_reduce(ro_slice_str(message), &no_callback, &list, &out)
           == RO_LIST_OK);
     CHECK(list.kept == 1);
+    ro_buf_free(&out);
+}
+
+/* What must not go up: the page's end for a call, left out of an audit. */
+static void
+test_bounds(void)
+{
+    ro_budget budget = {7, 1000};
+    ro_list_query query = {
+        .prefix = ro_slice_str("s_"),
+        .tool = ro_slice_str("s_t"),
+        .budget = &budget,
+    };
+    const ro_slice two = ro_slice_str(
+        TOOLS("{\"name\":\"t\",\"title\":5,\"x\":[1,2,3]},{\"name\":\"t\"}"));
+    ro_list list;
+    ro_buf out;
+    ro_buf_init(&out, 1u << 20);
+    /* 5 values and keys, then 3 */
+    CHECK(ro_list_reduce(two, &query, &list, &out) == RO_LIST_ENTRY_TOO_LARGE);
+    CHECK(out.len == 0 && list.kept == 0);
+    budget = (ro_budget){8, 1000};
+    CHECK(ro_list_reduce(two, &query, &list, &out) == RO_LIST_OK);
+    CHECK(list.kept == 2 && budget.values == 0);
+    ro_buf_clear(&out);
+    /* a page more: the budget is the session's */
+    CHECK(ro_list_reduce(two, &query, &list, &out) == RO_LIST_ENTRY_TOO_LARGE);
+    budget = ro_reduce_budget();
+    query.max_kept = 1;
+    CHECK(ro_list_reduce(two, &query, &list, &out) == RO_LIST_OK);
+    CHECK(list.kept == 2);
+    CHECK(ro_slice_equal(ro_buf_slice(&out),
+                         ro_slice_str(TOOLS("{\"name\":\"t\",\"title\":5}"))));
+    ro_buf_clear(&out);
+    static char long_number[RO_MAX_NUMBER + 256];
+    char digits[RO_MAX_NUMBER + 2];
+    memset(digits, '7', RO_MAX_NUMBER + 1);
+    digits[RO_MAX_NUMBER + 1] = '\0';
+    (void)snprintf(long_number, sizeof(long_number),
+                   TOOLS("{\"name\":\"u\",\"x\":%s},{\"name\":\"t\"}"),
+                   digits);
+    const ro_slice sibling = ro_slice_str(long_number);
+    CHECK(ro_list_reduce(sibling, &query, &list, &out) == RO_LIST_OK);
+    CHECK(list.kept == 1);
+    ro_buf_clear(&out);
+    query.tool = ro_slice_str("s_u");
+    CHECK(ro_list_reduce(sibling, &query, &list, &out) == RO_LIST_UNREADABLE);
+    query.tool = ro_slice_of(NULL, 0);
+    query.budget = NULL;
+    query.max_kept = 0;
+    CHECK(ro_list_reduce(sibling, &query, &list, &out) == RO_LIST_OK);
+    CHECK(list.kept == 2);
+    CHECK(ro_slice_equal(ro_buf_slice(&out),
+                         ro_slice_str(TOOLS("{\"name\":\"t\"}"))));
+    ro_buf_free(&out);
+}
+
+static void
+test_long_cursors(void)
+{
+    static char page[RO_MAX_CURSOR + 128];
+    static char cursor[RO_MAX_CURSOR];
+    const ro_list_query query = {.prefix = {NULL, 0}};
+    ro_list list;
+    ro_buf out;
+    ro_buf_init(&out, 1u << 20);
+    for (size_t over = 0; over < 2; over++) {
+        size_t len = RO_MAX_CURSOR - 2 + over; /* its quotes count */
+        memset(cursor, 'c', len);
+        cursor[len] = '\0';
+        (void)snprintf(page, sizeof(page),
+                       PAGE("{\"tools\":[],\"nextCursor\":\"%s\"}"), cursor);
+        CHECK(ro_list_reduce(ro_slice_str(page), &query, &list, &out)
+              == (over ? RO_LIST_CURSOR_TOO_LARGE : RO_LIST_OK));
+    }
     ro_buf_free(&out);
 }
 
@@ -238,7 +351,7 @@ test_no_memory(void)
     const ro_slice message
         = ro_slice_str(PAGE("{\"tools\":[{\"name\":\"t\"},{\"name\":\"u\"}],"
                             "\"nextCursor\":\"n\"}"));
-    const ro_list_query query = {.max_depth = 64};
+    const ro_list_query query = {.prefix = {NULL, 0}};
     size_t live = ro_alloc_live();
     size_t nth = 0;
     bool done = false;
@@ -265,7 +378,10 @@ main(void)
     test_keeps();
     test_members();
     test_refusals();
+    test_the_scanner_bounds_the_depth_of_each_entry();
     test_list();
+    test_bounds();
+    test_long_cursors();
     test_cursors();
 #ifdef RO_TEST_ALLOC
     test_no_memory();

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from servers.dcode import STDOUT_LIMIT, Dcode
-from servers.raw_server import (
+from servers.dcode import Dcode, Run
+
+from deepagents_ro.qualify.lab.oracle import MAX_DOCUMENT_BYTES
+from deepagents_ro.qualify.lab.raw_server import (
     READ_ONLY_TOOL,
     RawServer,
     Request,
@@ -21,11 +23,23 @@ from servers.raw_server import (
 )
 
 Make = Callable[..., RawServer]
+pytestmark = pytest.mark.inside
+THOROUGH = pytest.mark.thorough
 KIB = 1024
 MIB = 1024 * 1024
 ANSWER = MIB
 DISCOVERY = 8 * MIB
 AROUND = pytest.mark.parametrize("over", [-1, 0, 1], ids=["below", "at", "above"])
+
+
+def expect_within(dcode: Dcode, over: int, *codes: str) -> Run:
+    """A run that succeeds up to a bound and is refused, with one of `codes`, above it."""
+    run = dcode.run("raw_look")
+    if over <= 0:
+        run.expect_ok("raw_look")
+    else:
+        run.expect(*(codes or ("result_too_large",)))
+    return run
 
 
 def padded(message: bytes, size: int) -> bytes:
@@ -58,11 +72,7 @@ def test_the_calls_answer(dcode: Dcode, raw: Make, over: int, form: str) -> None
 
     server = raw(handlers={"tools/call": handler})
     dcode.serve(raw=server)
-    run = dcode.run("raw_look")
-    if over <= 0:
-        run.expect_ok("raw_look")
-    else:
-        run.expect("result_too_large")
+    expect_within(dcode, over)
     assert server.count("tools/call") == 1
 
 
@@ -75,11 +85,7 @@ def test_a_stream_counts_what_it_passes_over(dcode: Dcode, raw: Make, over: int)
 
     server = raw(handlers={"tools/call": handler})
     dcode.serve(raw=server)
-    run = dcode.run("raw_look")
-    if over <= 0:
-        run.expect_ok("raw_look")
-    else:
-        run.expect("result_too_large")
+    expect_within(dcode, over)
 
 
 @AROUND
@@ -92,11 +98,7 @@ def test_an_answer_counts_after_content_decoding(dcode: Dcode, raw: Make, over: 
 
     server = raw(handlers={"tools/call": handler})
     dcode.serve(raw=server)
-    run = dcode.run("raw_look")
-    if over <= 0:
-        run.expect_ok("raw_look")
-    else:
-        run.expect("result_too_large")
+    expect_within(dcode, over)
 
 
 @AROUND
@@ -114,13 +116,9 @@ def test_the_envelope(dcode: Dcode, raw: Make, over: int, where: str) -> None:
         data.update(content=[], structured_content={"t": ""})
     envelope = {"schema_version": 1, "command": "tools call-read-only", "data": data}
     overhead = len(json.dumps(envelope, separators=(",", ":")))
-    dcode.serve(raw=raw(result=result(STDOUT_LIMIT - overhead + over)))
-    run = dcode.run("raw_look")
-    if over <= 0:
-        run.expect_ok("raw_look")
-        assert len(run.stdout) == STDOUT_LIMIT + over + 1
-    else:
-        run.expect("result_too_large")
+    dcode.serve(raw=raw(result=result(MAX_DOCUMENT_BYTES - overhead + over)))
+    run = expect_within(dcode, over)
+    assert over > 0 or len(run.stdout) == MAX_DOCUMENT_BYTES + over + 1
 
 
 def test_the_envelope_counts_escapes(dcode: Dcode, raw: Make) -> None:
@@ -154,12 +152,8 @@ def test_a_discovery_answer(dcode: Dcode, raw: Make, over: int, phase: str) -> N
     server = raw()
     server.handlers[phase] = [handler, server.default]
     dcode.serve(raw=server)
-    run = dcode.run("raw_look")
-    if over <= 0:
-        run.expect_ok("raw_look")
-    else:
-        run.expect("tool_not_found")
-        assert server.count("tools/call") == 0
+    expect_within(dcode, over, "tool_not_found")
+    assert server.count("tools/call") == (1 if over <= 0 else 0)
 
 
 def paged(count: int, size: int = 0, repeat: int | None = None) -> Callable[..., bytes]:
@@ -200,7 +194,7 @@ def test_pages(dcode: Dcode, raw: Make, count: int, found: bool) -> None:
 def test_a_repeated_cursor(dcode: Dcode, raw: Make, repeat: int) -> None:
     server = raw(handlers={"tools/list": paged(10, repeat=repeat)})
     dcode.serve(raw=server)
-    dcode.run("raw_look").expect("tool_not_found").ended_between(0, 5)
+    dcode.run("raw_look").expect("tool_not_found").before_the_deadline()
     assert server.count("tools/list") <= repeat + 2
 
 
@@ -249,12 +243,8 @@ def test_response_headers(dcode: Dcode, raw: Make, over: int, phase: str) -> Non
     server = raw()
     server.handlers[phase] = handler
     dcode.serve(raw=server)
-    run = dcode.run("raw_look")
-    if over <= 0:
-        run.expect_ok("raw_look")
-    else:
-        run.expect("tool_not_found" if phase == "tools/list" else "runtime_failure",
-                   "result_too_large")  # fmt: skip
+    code = "tool_not_found" if phase == "tools/list" else "runtime_failure"
+    expect_within(dcode, over, code, "result_too_large")
 
 
 @pytest.mark.parametrize("phase", ["initialize", "tools/call"])
@@ -267,7 +257,7 @@ def test_endless_headers(dcode: Dcode, raw: Make, phase: str) -> None:
     dcode.serve(raw=server)
     run = dcode.run("raw_look")
     run.expect("tool_not_found" if phase == "initialize" else "runtime_failure",
-               "result_too_large").ended_between(0, 6)  # fmt: skip
+               "result_too_large").before_the_deadline()  # fmt: skip
 
 
 def test_endless_interim_answers(dcode: Dcode, raw: Make) -> None:
@@ -276,7 +266,7 @@ def test_endless_interim_answers(dcode: Dcode, raw: Make) -> None:
 
     server = raw(handlers={"tools/call": handler})
     dcode.serve(raw=server)
-    dcode.run("raw_look").expect("runtime_failure", "result_too_large").ended_between(0, 6)
+    dcode.run("raw_look").expect("runtime_failure", "result_too_large").before_the_deadline()
 
 
 @AROUND
@@ -284,12 +274,10 @@ def test_a_configured_header_value(dcode: Dcode, raw: Make, over: int) -> None:
     server = raw()
     value = "v" * (16 * KIB + over)
     dcode.serve(raw={"url": server.url, "headers": {"x-long": value}})
-    run = dcode.run("raw_look")
+    expect_within(dcode, over, "tool_not_found")
     if over <= 0:
-        run.expect_ok("raw_look")
         assert server.of("tools/call")[0].header("x-long") == value.encode()
     else:
-        run.expect("tool_not_found")
         assert set(server.labels()) <= {"HEAD"}
 
 
@@ -344,27 +332,39 @@ def _endless_line(request: Request, wire: Wire) -> None:
 
 
 def _bomb(request: Request, wire: Wire) -> None:
-    payload = gzip.compress(b" " * (200 * MIB), compresslevel=1)
+    payload = gzip.compress(b" " * (64 * MIB), compresslevel=1)
     wire.send(http(200, payload, headers=[("content-encoding", "gzip")]))
 
 
-def test_memory_over_a_bound(dcode: Dcode, raw: Make) -> None:
+@pytest.mark.parametrize(
+    ("phase", "code", "handlers"),
+    [
+        ("tools/call", "result_too_large", [_endless_body, _bomb]),
+        pytest.param("tools/call", "result_too_large", [_big_body, _endless_line], marks=THOROUGH),
+        ("tools/list", "tool_not_found", [_endless_line]),
+        pytest.param(
+            "tools/list", "tool_not_found", [_big_body, _endless_body, _bomb], marks=THOROUGH
+        ),
+    ],
+    ids=["call", "call, others", "list", "list, others"],
+)
+def test_memory_over_a_bound(
+    dcode: Dcode, raw: Make, phase: str, code: str, handlers: list[Callable[[Request, Wire], None]]
+) -> None:
     """Within 16 MiB of the same command's small call."""
-    small_server = raw()
-    dcode.serve(raw=small_server)
+    dcode.serve(raw=raw())
     small = dcode.run("raw_look", measure=True)
     small.expect_ok("raw_look")
     assert small.peak is not None
-    for phase, code in (("tools/call", "result_too_large"), ("tools/list", "tool_not_found")):
-        for handler in (_big_body, _endless_body, _endless_line, _bomb):
-            server = raw(handlers={phase: handler})
-            dcode.serve(raw=server)
-            run = dcode.run("raw_look", measure=True).expect(code)
-            assert run.peak is not None
-            assert run.peak - small.peak <= 16 * KIB, (phase, handler.__name__, run.peak)
-            run.prompt_after(server.of(phase)[0].at, within=2.0)
+    for handler in handlers:
+        dcode.serve(raw=raw(handlers={phase: handler}))
+        run = dcode.run("raw_look", measure=True).expect(code)
+        assert run.peak is not None
+        assert run.peak - small.peak <= 16 * KIB, (handler.__name__, run.peak)
+        run.before_the_deadline()
 
 
+@pytest.mark.thorough
 def test_memory_of_an_endless_list(dcode: Dcode, raw: Make) -> None:
     dcode.serve(raw=raw())
     small = dcode.run("raw_look", measure=True)
@@ -382,6 +382,7 @@ def test_memory_of_an_endless_list(dcode: Dcode, raw: Make) -> None:
     assert run.peak - small.peak <= 16 * KIB
 
 
+@pytest.mark.thorough
 def test_memory_of_what_is_legal(dcode: Dcode, raw: Make) -> None:
     """Within 40 MiB: three full pages of tools and a full answer."""
     dcode.serve(raw=raw())
@@ -408,3 +409,55 @@ def test_memory_of_what_is_legal(dcode: Dcode, raw: Make) -> None:
     run.expect_ok("raw_look")
     assert run.peak is not None
     assert run.peak - small.peak <= 40 * KIB
+
+
+ENTRY = '{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{%s}%s}'
+MANY_KEYS = ",".join(f'"k{number}":{number}' for number in range(400_000))
+MANY_PROPERTIES = ",".join('"p%d":{"type":"string"}' % number for number in range(50_000))
+BULKY: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
+    "a tool's entry": ("ok", lambda: {"tools": [ENTRY % ("", "," + MANY_KEYS)]}),
+    "initialize": (
+        "ok",
+        lambda: {
+            "handlers": {
+                "initialize": answer(
+                    '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":'
+                    '{"name":"n","version":"1"},%s}' % MANY_KEYS
+                )
+            }
+        },
+    ),
+    "a schema": ("ok", lambda: {"tools": [ENTRY % ('"properties":{%s}' % MANY_PROPERTIES, "")]}),
+    "an output schema": (
+        "tool_not_found",
+        lambda: {"tools": [ENTRY % ("", ',"outputSchema":{%s}' % MANY_PROPERTIES)]},
+    ),
+    "empty blocks": (
+        "result_too_large",
+        lambda: {"result": '{"content":[%s]}' % ",".join(['{"type":"text","text":""}'] * 38_000)},
+    ),
+    "_meta": (
+        "ok",
+        lambda: {
+            "result": '{"content":[{"type":"text","text":"a","_meta":{%s}}],"_meta":{%s}}'
+            % (MANY_KEYS[:450_000].rpartition(",")[0], MANY_KEYS[:450_000].rpartition(",")[0])
+        },
+    ),
+}
+
+
+@pytest.mark.thorough
+def test_memory_of_what_is_bulky(dcode: Dcode, raw: Make) -> None:
+    """Within 40 MiB: many values, legal or refused before a model sees them."""
+    dcode.serve(raw=raw())
+    small = dcode.run("raw_look", measure=True)
+    assert small.peak is not None
+    for name, (code, make) in BULKY.items():
+        dcode.serve(raw=raw(**make()))
+        run = dcode.run("raw_look", measure=True)
+        if code == "ok":
+            run.expect_ok("raw_look")
+        else:
+            run.expect(code)
+        assert run.peak is not None
+        assert run.peak - small.peak <= 40 * KIB, (name, run.peak)

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 from servers.dcode import DCODE, INPUT, Dcode, processes_of
-from servers.raw_server import RawServer, Request, Wire, http
+from servers.stdio import StdioServer, alive
+
+from deepagents_ro.qualify.lab.raw_server import RawServer, Request, Wire, http
 
 Make = Callable[..., RawServer]
 
@@ -26,7 +28,8 @@ def _reset(request: Request, wire: Wire) -> None:
 
 
 def ids(server: RawServer) -> list[bytes | None]:
-    """The session ids that were deleted, sorted."""
+    """The session ids that were deleted, sorted; the last may still be on its way to the server."""
+    server.wait_for("DELETE", server.count("initialize"), timeout=2.0)
     return sorted(request.header("mcp-session-id") or b"" for request in server.of("DELETE"))
 
 
@@ -70,7 +73,7 @@ def test_sessions_are_deleted_when_time_is_up(dcode: Dcode, raw: Make, end: str)
     if end == "interrupted":
         assert server.wait_for("tools/call")
         os.kill(running.pid, signal.SIGTERM)
-    running.finish(10).expect(end)
+    running.finish().expect(end)
     assert ids(server) == [b"session-1", b"session-2"]
 
 
@@ -111,10 +114,10 @@ def test_connections_are_closed(dcode: Dcode, raw: Make) -> None:
     server = raw(sessions=True)
     dcode.serve(raw=server)
     dcode.run("raw_look").expect_ok("raw_look")
-    end = time.monotonic() + 2
-    while server._socks and time.monotonic() < end:
+    end = time.monotonic() + 10
+    while server.live and time.monotonic() < end:
         time.sleep(0.02)
-    assert not server._socks
+    assert not server.live
 
 
 def test_children_that_existed_before_are_not_ours(dcode: Dcode, raw: Make) -> None:
@@ -130,9 +133,68 @@ def test_children_that_existed_before_are_not_ours(dcode: Dcode, raw: Make) -> N
     try:
         assert b'"ok":true' in done.stdout
         os.kill(child, 0)
-        assert any(line.startswith(f"{child}:") for line in processes_of(dcode.home))
+        assert any(line.startswith(f"process {child} ") for line in processes_of(dcode.home))
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+# As root the tests have CAP_SYS_PTRACE, which a command and its servers need not have.
+WITHOUT_CAPABILITIES = """
+import ctypes, os, sys
+for capability in range(64):
+    ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_a_server_cannot_look_into_its_parent(dcode: Dcode) -> None:
+    server = StdioServer(
+        dcode,
+        """
+def on_call(message):
+    parent = f"/proc/{os.getppid()}"
+    names = ["environ", "mem", *(f"fd/{fd}" for fd in range(40))]
+    for name in names:
+        try:
+            os.close(os.open(f"{parent}/{name}", os.O_RDONLY))
+            note("opened", name.encode())
+        except OSError as error:
+            note(type(error).__name__, name.encode())
+    write(answer(message, '{"content":[]}') + b"\\n")
+""",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_CAPABILITIES, str(DCODE), "tools", "call-read-only",
+         "raw_look", "--json"],
+        input=INPUT, capture_output=True, timeout=20, cwd=dcode.project, env=dcode.env,
+    )  # fmt: skip
+    assert b'"ok":true' in done.stdout
+    assert server.lines("opened") == []
+    assert len(server.lines("PermissionError")) > 2, "environ, mem and what is open"
+
+
+def test_a_child_ends_when_the_command_is_killed(dcode: Dcode) -> None:
+    """SIGKILL, which nothing can handle: the server ignores SIGTERM and the end of its input."""
+    server = StdioServer(
+        dcode,
+        """
+def on_call(message):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note("called", b"")
+    while True:
+        time.sleep(60)
+""",
+    )
+    running = dcode.start("raw_look")
+    end = time.monotonic() + 10
+    while not server.lines("called") and time.monotonic() < end:
+        time.sleep(0.02)
+    os.kill(running.pid, signal.SIGKILL)
+    running.finish()
+    while any(map(alive, server.pids())) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert len(server.pids()) == 2
+    assert not any(map(alive, server.pids()))
 
 
 STUBBORN = """
@@ -201,7 +263,7 @@ def test_stubborn_children_and_their_children(
         while not log.exists() and time.monotonic() < end:
             time.sleep(0.02)
         os.kill(running.pid, signal.SIGTERM)
-    run = running.finish(15)
+    run = running.finish()
     if code is None:
         run.expect_ok("raw_look")
     else:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 from servers.dcode import Dcode
-from servers.raw_server import RawServer
+
+from deepagents_ro.qualify.lab.raw_server import RawServer
 
 CALL = ["tools", "call-read-only"]
 
@@ -49,7 +50,7 @@ CALL = ["tools", "call-read-only"]
 )
 def test_any_other_shape_is_invalid_command(dcode: Dcode, argv: list[str]) -> None:
     running = dcode.start(argv=argv, stdin=subprocess.PIPE)
-    running.finish(10).expect("invalid_command")
+    running.finish().expect("invalid_command")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_invalid_names_are_judged_before_stdin_is_touched(
     server = raw()
     dcode.serve(raw=server)
     running = dcode.start(argv=[*CALL, name, "--json"], stdin=subprocess.PIPE)
-    running.finish(10).expect("invalid_tool_name")
+    running.finish().expect("invalid_tool_name")
     assert not server.connections
 
 

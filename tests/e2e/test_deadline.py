@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from servers.dcode import Dcode
-from servers.raw_server import RawServer, Request, Wire, event, http, result_message
+from servers.dcode import DEADLINE, Dcode
+from servers.warm import CHECK_VARIABLE
+
+from deepagents_ro.qualify.lab.raw_server import (
+    RawServer,
+    Request,
+    Wire,
+    event,
+    http,
+    result_message,
+)
 
 Make = Callable[..., RawServer]
-LOWERED = 3000
+# A fresh process has to reach the call by then, on a busy machine too.
+LOWERED = 6000 if CHECK_VARIABLE in os.environ else 3000
 EARLIEST = LOWERED / 1000
-COOPERATIVE = EARLIEST + 1.0  # a stall that the cancelled work gives way to
-HARD = EARLIEST + 3.0 + 0.75  # whatever happens
+COOPERATIVE = EARLIEST + 2.9  # the cancelled work gives way: before the hard stop
+# The half second behind each of the two is proven on a clock that the test moves
+# (tests/c/test_guard_deadline.c); a busy machine takes longer to start and to end a process.
 
 
 def _stall(request: Request, wire: Wire) -> None:
@@ -106,7 +118,7 @@ def test_a_stall_in_the_call_sessions_initialize(dcode: Dcode, raw: Make) -> Non
 def test_a_stall_in_dcodes_preflight_is_its_own(dcode: Dcode, raw: Make) -> None:
     server = raw(handlers={"HEAD": _stall})
     dcode.serve(raw=server)
-    dcode.run("raw_look").expect("tool_not_found").ended_between(2.0, 6.0)
+    dcode.run("raw_look").expect("tool_not_found").ended_between(2.0, DEADLINE)
     assert server.count("tools/call") == 0
 
 
@@ -151,7 +163,7 @@ def test_stdin_that_never_closes(dcode: Dcode, raw: Make) -> None:
     server = raw()
     dcode.serve(raw=server)
     running = dcode.start("raw_look", stdin=subprocess.PIPE, deadline_ms=1500)
-    running.finish(10).expect("timeout").ended_between(1.45, 2.5)
+    running.finish().expect("timeout").ended_between(1.45, 1.5 + 2.9)
     assert not server.connections
 
 
@@ -171,7 +183,7 @@ def test_stdin_that_trickles(dcode: Dcode) -> None:
     thread = threading.Thread(target=trickle)
     thread.start()
     try:
-        running.finish(10).expect("timeout").ended_between(1.45, 2.5)
+        running.finish().expect("timeout").ended_between(1.45, 1.5 + 2.9)
     finally:
         stopped.set()
         thread.join()
@@ -179,12 +191,11 @@ def test_stdin_that_trickles(dcode: Dcode) -> None:
 
 def test_the_smallest_deadline(dcode: Dcode, raw: Make) -> None:
     dcode.serve(raw=raw())
-    dcode.run("raw_look", deadline_ms=100).expect("timeout").ended_between(0.05, 2.0)
+    dcode.run("raw_look", deadline_ms=100).expect("timeout").ended_between(0.05, 0.1 + 2.9)
 
 
-@pytest.mark.parametrize(
-    "value", ["99", "15001", "0", "-1", "", "x", "1e3", "0x5dc", " 1500", "1500.0", "1500ms"]
-)
+# The other spellings are in the table of tests/c/test_guard_deadline.c.
+@pytest.mark.parametrize("value", ["99", "15001", "x"])
 def test_other_values_are_ignored(dcode: Dcode, raw: Make, value: str) -> None:
     def slow(request: Request, wire: Wire) -> bytes:
         wire.sleep(1.0)
@@ -198,7 +209,7 @@ def test_other_values_are_ignored(dcode: Dcode, raw: Make, value: str) -> None:
 def test_the_full_fifteen_seconds(dcode: Dcode, raw: Make) -> None:
     server = raw(handlers={"tools/call": _comments})
     dcode.serve(raw=server)
-    dcode.run("raw_look", limit=25).expect("timeout").ended_between(14.95, 16.0)
+    dcode.run("raw_look", limit=25).expect("timeout").ended_between(14.95, 15 + 2.9)
     assert server.count("tools/call") == 1
 
 
@@ -214,7 +225,7 @@ def test_code_that_holds_the_gil(dcode: Dcode, raw: Make, tmp_path: Path) -> Non
     )
     dcode.serve(raw=raw(handlers={"tools/call": _stall}))
     run = dcode.run("raw_look", deadline_ms=1500, env={"PYTHONPATH": str(tmp_path)})
-    run.expect("timeout").ended_between(4.4, 5.1)
+    run.expect("timeout").ended_between(4.4, 1.5 + 3 + 2.0)
 
 
 def test_a_name_server_that_never_answers(dcode: Dcode, raw: Make, witness: Path) -> None:

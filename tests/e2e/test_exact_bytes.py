@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 from servers.dcode import Dcode
-from servers.raw_server import RawServer, event, http, result_message
+
+from deepagents_ro.qualify.lab.raw_server import RawServer, event, http, result_message
 
 Make = Callable[..., RawServer]
+pytestmark = pytest.mark.inside
 
 PICKY_SCHEMA = (
     '{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object",'

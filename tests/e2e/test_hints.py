@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 from servers.dcode import Dcode
-from servers.raw_server import RawServer
+
+from deepagents_ro.qualify.lab.raw_server import RawServer
 
 Make = Callable[..., RawServer]
+pytestmark = pytest.mark.inside
 REFUSED = "tool_not_read_only"
 ABSENT = "tool_not_found"
 

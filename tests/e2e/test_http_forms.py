@@ -13,9 +13,19 @@ from typing import Any
 
 import pytest
 from servers.dcode import Dcode
-from servers.raw_server import RawServer, Request, Wire, event, http, result_message
+
+from deepagents_ro.qualify.lab.raw_server import (
+    READ_ONLY_TOOL,
+    RawServer,
+    Request,
+    Wire,
+    event,
+    http,
+    result_message,
+)
 
 Make = Callable[..., RawServer]
+pytestmark = pytest.mark.inside
 PHASES = ("initialize", "notifications/initialized", "tools/list", "tools/call")
 REQUESTS = ("initialize", "tools/list", "tools/call")
 
@@ -163,7 +173,8 @@ def test_unknown_codings(dcode: Dcode, raw: Make, phase: str, coding: str) -> No
     run = dcode.run("raw_look")
     run.expect("runtime_failure" if phase == "tools/call" else "tool_not_found")
     run.prompt_after(server.sent_at[phase])
-    assert server.count(phase) == 1
+    # what ran ahead and was no success is asked for once more; the call never is
+    assert server.count(phase) <= (1 if phase == "tools/call" else 3)
 
 
 def test_a_coding_is_undone_once(dcode: Dcode, raw: Make) -> None:
@@ -199,6 +210,7 @@ def test_broken_codings(dcode: Dcode, raw: Make, name: str) -> None:
     run.prompt_after(server.sent_at["tools/call"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("phase", REQUESTS)
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
 def test_bombs(dcode: Dcode, raw: Make, phase: str, stream: bool) -> None:
@@ -346,8 +358,8 @@ def test_ways_to_keep_or_close(dcode: Dcode, raw: Make, how: str, tls: bool) -> 
     dcode.run("raw_look").expect_ok("raw_look")
     for phase in REQUESTS[1:]:
         assert server.count(phase) == 1
-    connections = len(server.mcp_connections())
-    assert connections == (1 if how == "kept" else 6)
+    # one a session, or one for both when nothing runs ahead; else one a request
+    assert len(server.mcp_connections()) in ((1, 2) if how == "kept" else (6,))
 
 
 @pytest.mark.parametrize("how", ["half", "unsaid"])
@@ -360,7 +372,7 @@ def test_ways_to_close_unsaid(dcode: Dcode, raw: Make, how: str) -> None:
     if run.exit_code == 0:
         run.expect_ok("raw_look")
     else:
-        run.expect("runtime_failure", "tool_not_found").ended_between(0, 6)
+        run.expect("runtime_failure", "tool_not_found").before_the_deadline()
     assert server.count("tools/call") <= 1
 
 
@@ -392,27 +404,20 @@ def test_nothing_waits_for_permission(dcode: Dcode, raw: Make) -> None:
 # Hosts, ports and paths.
 
 
-@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+@pytest.mark.needs("ipv6")
 def test_ipv6(dcode: Dcode, raw: Make) -> None:
-    try:
-        server = raw(tls=False, host="::1")
-    except OSError:
-        pytest.skip("no IPv6 loopback here")
+    server = raw(tls=False, host="::1")
     dcode.serve(raw=server)
     dcode.run("raw_look").expect_ok("raw_look")
     assert server.of("tools/call")[0].header("host") == f"[::1]:{server.port}".encode()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.needs("ipv6 localhost"))]
+)
 def test_localhost_with_one_family(dcode: Dcode, raw: Make, host: str) -> None:
     """The name has two addresses; whichever answers is used."""
-    try:
-        server = raw(tls=False, host=host)
-    except OSError:
-        pytest.skip("no IPv6 loopback here")
-    families = {info[0] for info in socket.getaddrinfo("localhost", server.port)}
-    if host == "::1" and socket.AF_INET6 not in families:
-        pytest.skip("localhost has no IPv6 address here")
+    server = raw(tls=False, host=host)
     dcode.serve(raw=f"http://localhost:{server.port}/mcp")
     dcode.run("raw_look").expect_ok("raw_look")
     assert server.of("tools/call")[0].header("host") == f"localhost:{server.port}".encode()
@@ -463,7 +468,7 @@ def test_values_that_would_break_a_header(dcode: Dcode, raw: Make, value: str, k
     """Refused before any connection of the command's own (DCode's preflight sends no header)."""
     server = raw()
     dcode.serve(raw={"type": kind, "url": server.url, "headers": {"x-value": value}})
-    dcode.run("raw_look").expect("tool_not_found").ended_between(0, 5)
+    dcode.run("raw_look").expect("tool_not_found").before_the_deadline()
     assert set(server.labels()) <= {"HEAD"}
 
 
@@ -471,7 +476,7 @@ def test_values_that_would_break_a_header(dcode: Dcode, raw: Make, value: str, k
 def test_names_that_are_none(dcode: Dcode, raw: Make, name: str) -> None:
     server = raw()
     dcode.serve(raw={"url": server.url, "headers": {name: "value"}})
-    dcode.run("raw_look").expect("tool_not_found").ended_between(0, 5)
+    dcode.run("raw_look").expect("tool_not_found").before_the_deadline()
     assert set(server.labels()) <= {"HEAD"}
 
 
@@ -495,10 +500,11 @@ def test_cookies_live_as_long_as_a_session(dcode: Dcode, raw: Make) -> None:
     dcode.serve(raw=server)
     dcode.run("raw_look").expect_ok("raw_look")
     assert [request.header("cookie") for request in server.of("initialize")] == [None, None]
-    assert server.of("tools/list")[0].header("cookie") == b"route=r1"
-    assert server.of("notifications/initialized")[0].header("cookie") == b"route=r1"
-    assert server.of("notifications/initialized")[1].header("cookie") == b"route=r2"
-    assert server.of("tools/call")[0].header("cookie") == b"route=r2"
+    later = [request for request in server.requests if request.header("mcp-session-id")]
+    cookies = {(each.header("mcp-session-id"), each.header("cookie")) for each in later}
+    assert len(cookies) == 2
+    assert {cookie for _session, cookie in cookies} == {b"route=r1", b"route=r2"}
+    assert len(later) == 6  # initialized, the list or the call, DELETE
 
 
 def test_a_configured_cookie(dcode: Dcode, raw: Make) -> None:
@@ -530,3 +536,27 @@ def test_slow_but_steady(dcode: Dcode, raw: Make) -> None:
     server.handlers["tools/call"] = steady
     dcode.serve(raw=server)
     dcode.run("raw_look").expect_ok("raw_look")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [http(401), http(404), http(200, b"<html></html>", content_type="text/html")],
+    ids=["401", "404", "HTML"],
+)
+def test_what_a_server_says_to_head_does_not_matter(dcode: Dcode, raw: Make, answer: bytes) -> None:
+    """DCode's preflight asks with HEAD, which MCP does not know."""
+    server = raw(handlers={"HEAD": answer})
+    dcode.serve(raw=server)
+    dcode.run("raw_look").expect_ok("raw_look")
+    assert server.count("tools/call") == 1
+
+
+def test_a_failure_with_structured_content_of_another_shape(dcode: Dcode, raw: Make) -> None:
+    """The output schema binds a success alone."""
+    schema = '"outputSchema":{"type":"object","required":["n"]}'
+    server = raw(
+        tools=[READ_ONLY_TOOL.replace('"name"', f'{schema},"name"', 1)],
+        result='{"content":[],"isError":true,"structuredContent":{"reason":"none"}}',
+    )
+    dcode.serve(raw=server)
+    dcode.run("raw_look").expect("tool_failed")

@@ -14,10 +14,12 @@ import pytest
 from langchain_mcp_adapters.sessions import create_session
 from servers.dcode import INPUT, Dcode
 from servers.legacy import PHASES, LegacyServer
-from servers.raw_server import RawServer, Request, Wire, http
-from servers.tls import Authority
+
+from deepagents_ro.qualify.lab.authority import Authority
+from deepagents_ro.qualify.lab.raw_server import RawServer, Request, Wire, http
 
 Make = Callable[..., RawServer]
+pytestmark = pytest.mark.inside
 
 
 async def stock(server: RawServer, entry: dict[str, Any], authority: Authority) -> list[Request]:
@@ -41,6 +43,8 @@ def ours(server: RawServer, entry: dict[str, Any], dcode: Dcode) -> list[Request
     seen = len(server.requests)
     dcode.serve(raw={"type": "http", **entry})
     dcode.run("raw_look").expect_ok("raw_look")
+    if any(request.header("mcp-session-id") for request in server.requests[seen:]):
+        assert server.wait_for("DELETE", server.count("initialize"))  # the last may be on its way
     return [request for request in server.requests[seen:] if request.label != "HEAD"]
 
 

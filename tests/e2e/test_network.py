@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from closing_server import ClosingServer, Connection
 from cryptography import x509
 from servers.dcode import Dcode
-from servers.proxy import ConnectProxy, LatencyProxy
-from servers.raw_server import RawServer, Request, Wire, http
-from servers.tls import Authority
+
+from deepagents_ro.qualify.lab.authority import Authority
+from deepagents_ro.qualify.lab.proxy import ConnectProxy, LatencyProxy
+from deepagents_ro.qualify.lab.raw_server import RawServer, Request, Wire, http
 
 Make = Callable[..., RawServer]
+pytestmark = pytest.mark.inside
 PHASES = ("initialize", "notifications/initialized", "tools/list", "tools/call", "DELETE")
 
 
 @pytest.mark.parametrize("sessions", [False, True])
-def test_one_connection_beside_the_preflight(dcode: Dcode, raw: Make, sessions: bool) -> None:
+def test_one_connection_a_session_beside_the_preflight(
+    dcode: Dcode, raw: Make, sessions: bool
+) -> None:
     server = raw(sessions=sessions)
     dcode.serve(raw=server)
     dcode.run("raw_look").expect_ok("raw_look")
-    assert len(server.mcp_connections()) == 1
-    assert len(server.connections) <= 2
+    assert len(server.mcp_connections()) <= 2
+    assert len(server.connections) <= 3
     heads = [request for request in server.requests if request.label == "HEAD"]
     assert len(heads) == 1
+    assert not sessions or server.wait_for("DELETE", 2)
     wanted = ["initialize", "notifications/initialized", "tools/list"]
     wanted += ["DELETE"] if sessions else []
     wanted += ["initialize", "notifications/initialized", "tools/call"]
@@ -44,10 +52,12 @@ def test_session_and_version_headers(dcode: Dcode, raw: Make) -> None:
     dcode.serve(raw=server)
     dcode.run("raw_look").expect_ok("raw_look")
     call = server.of("tools/call")[0]
-    assert call.header("mcp-session-id") == b"session-2"
+    listed = server.of("tools/list")[0]
+    # of two sessions, opened at one time
+    sessions = {each.header("mcp-session-id") for each in (call, listed)}
+    assert sessions == {b"session-1", b"session-2"}
     version = server.of("initialize")[0].message["params"]["protocolVersion"].encode()
     assert call.header("mcp-protocol-version") == version
-    assert server.of("tools/list")[0].header("mcp-session-id") == b"session-1"
 
 
 def test_header_bytes_are_exactly_as_configured(dcode: Dcode, raw: Make) -> None:
@@ -108,11 +118,29 @@ def test_a_redirect_inside_the_origin(dcode: Dcode, raw: Make, status: int, phas
     assert server.count("tools/call") == 1
 
 
+def test_a_redirect_of_initialize_moves_the_session(dcode: Dcode, raw: Make) -> None:
+    server = raw(sessions=True)
+
+    def handler(request: Request, wire: Wire) -> bytes:
+        if request.target == "/mcp/":
+            return http(307, headers=[("location", "/mcp")])
+        return server.default(request, wire)
+
+    for phase in ("initialize", "notifications/initialized", "tools/list", "tools/call"):
+        server.handlers[phase] = handler
+    dcode.serve(raw={"url": server.url + "/"})
+    dcode.run("raw_look").expect_ok("raw_look")
+    assert server.count("tools/call") == 1
+    assert Counter(request.target for request in server.of("initialize")) == {"/mcp/": 2, "/mcp": 2}
+    for phase in ("notifications/initialized", "tools/list", "tools/call", "DELETE"):
+        assert {request.target for request in server.of(phase)} == {"/mcp"}
+
+
 @pytest.mark.parametrize("status", [301, 302, 303])
 def test_a_redirect_that_changes_the_method(dcode: Dcode, raw: Make, status: int) -> None:
     server = raw(handlers={"initialize": http(status, headers=[("location", "/moved")])})
     dcode.serve(raw=server)
-    dcode.run("raw_look").expect("tool_not_found").ended_between(0, 5)
+    dcode.run("raw_look").expect("tool_not_found").before_the_deadline()
     assert {request.target for request in server.requests} == {"/mcp"}
 
 
@@ -131,7 +159,7 @@ def test_a_redirect_to_another_origin(dcode: Dcode, raw: Make, phase: str) -> No
         assert server.count("tools/call") == 1
     else:
         run.expect("tool_not_found")
-    run.ended_between(0, 5)
+    run.before_the_deadline()
     assert not other.connections
 
 
@@ -147,15 +175,15 @@ def test_what_is_another_origin(dcode: Dcode, raw: Make, target: str) -> None:
     }[target]
     server.handlers["initialize"] = http(307, headers=[("location", location)])
     dcode.serve(raw=server)
-    dcode.run("raw_look").expect("tool_not_found").ended_between(0, 5)
+    dcode.run("raw_look").expect("tool_not_found").before_the_deadline()
     assert not plain.connections
-    assert server.count("initialize") == 1
+    assert server.count("initialize") <= 2, "once a session"
 
 
 def test_a_redirect_loop(dcode: Dcode, raw: Make) -> None:
     server = raw(handlers={"initialize": http(307, headers=[("location", "/mcp")])})
     dcode.serve(raw=server)
-    dcode.run("raw_look").expect("tool_not_found").ended_between(0, 5)
+    dcode.run("raw_look").expect("tool_not_found").before_the_deadline()
     assert server.count("initialize") <= 25
 
 
@@ -164,6 +192,50 @@ def test_a_redirected_call_is_not_followed(dcode: Dcode, raw: Make) -> None:
     dcode.serve(raw=server)
     dcode.run("raw_look").expect("runtime_failure").prompt_after(server.sent_at["tools/call"])
     assert server.count("tools/call") == 1
+
+
+# Kept connections that the server closes; tests/test_kept_connections.py has every way.
+
+TOOL = {
+    "name": "look",
+    "inputSchema": {"type": "object"},
+    "annotations": {"readOnlyHint": True},
+}
+
+
+def close_behind_each_answer(connection: Connection) -> None:
+    """An MCP server that says goodbye behind each answer, as with a keep-alive of 0."""
+    request = connection.request()
+    if not request.startswith(b"{"):
+        connection.send(b"HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n")
+        connection.end()
+        return
+    message = json.loads(request)
+    results = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "closing", "version": "1"},
+        },
+        "tools/list": {"tools": [TOOL]},
+        "tools/call": {"content": [{"type": "text", "text": "seen"}]},
+    }
+    body = b""
+    if "id" in message:
+        result = results[message["method"]]
+        body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+    connection.send(
+        b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+        % (b"200 OK" if body else b"202 Accepted", len(body), body)
+    )
+    connection.end()
+
+
+def test_connections_that_are_closed_behind_each_answer(dcode: Dcode, authority: Authority) -> None:
+    with ClosingServer(close_behind_each_answer, authority.server_context()) as server:
+        dcode.serve(closing={"url": server.url()})
+        dcode.run("closing_look").expect_ok("closing_look")
+        assert server.count("tools/call") == 1
 
 
 # Proxies.
@@ -176,7 +248,7 @@ def test_tls_through_a_proxy(dcode: Dcode, raw: Make, name: str) -> None:
     with ConnectProxy() as proxy:
         dcode.run("raw_look", env={name: proxy.url}).expect_ok("raw_look")
         assert set(proxy.tunnels) == {f"127.0.0.1:{server.port}"}
-        assert len(proxy.tunnels) <= 2
+        assert len(proxy.tunnels) <= 3
     assert server.count("tools/call") == 1
 
 
@@ -235,7 +307,7 @@ def test_a_proxy_that_is_down(dcode: Dcode, raw: Make) -> None:
     server = raw()
     dcode.serve(raw=server)
     env = {"HTTPS_PROXY": "http://127.0.0.1:1"}
-    dcode.run("raw_look", env=env).expect("tool_not_found").ended_between(0, 5)
+    dcode.run("raw_look", env=env).expect("tool_not_found").before_the_deadline()
     assert not server.connections
 
 
@@ -269,7 +341,7 @@ def test_a_long_way_round(dcode: Dcode, raw: Make) -> None:
     with LatencyProxy("127.0.0.1", server.port, 0.05) as proxy:
         dcode.serve(raw=server.url.replace(str(server.port), str(proxy.port)))
         dcode.run("raw_look").expect_ok("raw_look")
-        assert proxy.connections <= 2
+        assert proxy.accepted <= 3
 
 
 # Trust.
@@ -392,7 +464,7 @@ def test_no_other_host_is_contacted(dcode: Dcode, raw: Make, witness: Path, outc
         run.expect_ok("raw_look")
     else:
         run.expect("tool_not_read_only" if outcome == "denied" else "tool_not_found")
-    run.ended_between(0, 5)
+    run.before_the_deadline()
     lines = set(log.read_text().splitlines())
     allowed = {f"connect 127.0.0.1 {server.port}", "name 127.0.0.1"}
     assert lines <= allowed, lines - allowed
@@ -407,7 +479,7 @@ def test_401_is_final(dcode: Dcode, raw: Make, phase: str) -> None:
     dcode.serve(raw={"url": server.url, "headers": {"Authorization": "Bearer static-token-0001"}})
     code = "runtime_failure" if phase == "tools/call" else "tool_not_found"
     dcode.run("raw_look").expect(code).prompt_after(server.sent_at[phase])
-    assert server.count(phase) == 1
+    assert server.count(phase) <= (2 if phase == "initialize" else 1), "once a session"
     assert not elsewhere.connections
     assert {request.target for request in server.requests} == {"/mcp"}
 

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
+import platform
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from servers.dcode import DCODE, INPUT, Dcode, failure_document
-from servers.raw_server import RawServer, Request, Wire
+from servers.dcode import DCODE, DEADLINE, INPUT, Dcode, Running
+
+from deepagents_ro.qualify.lab.oracle import failure_document
+from deepagents_ro.qualify.lab.raw_server import RawServer, Request, Wire
 
 Make = Callable[..., RawServer]
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+_SYS_TGKILL = {"x86_64": 234, "aarch64": 131}[platform.machine()]
 
 
 def _stall(request: Request, wire: Wire) -> None:
     wire.stall()
+
+
+def guarded(running: Running) -> None:
+    """Until the command has taken over its signals."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        lines = Path(f"/proc/{running.pid}/status").read_text().splitlines()
+        (caught,) = (int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))
+        if caught >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.005)
+    raise AssertionError("the command did not take over its signals")
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
@@ -31,13 +49,12 @@ def test_signals(dcode: Dcode, raw: Make, number: signal.Signals, phase: str) ->
     dcode.serve(raw=server)
     running = dcode.start("raw_look", stdin=subprocess.PIPE if phase == "stdin" else INPUT)
     if phase == "stdin":
-        time.sleep(1.0)
+        guarded(running)
     else:
         assert server.wait_for(phase)
-        time.sleep(0.05)
     sent = time.monotonic()
     os.kill(running.pid, number)
-    running.finish(10).expect("interrupted").prompt_after(sent)
+    running.finish().expect("interrupted").prompt_after(sent)
     assert server.count("tools/call") == (phase == "tools/call")
 
 
@@ -52,7 +69,46 @@ def test_many_signals_one_envelope(dcode: Dcode, raw: Make) -> None:
                 os.kill(running.pid, number)
             except ProcessLookupError:
                 break
-    running.finish(10).expect("interrupted")
+    running.finish().expect("interrupted")
+
+
+def test_a_signal_that_was_blocked_interrupts(dcode: Dcode, raw: Make) -> None:
+    server = raw(handlers={"tools/call": _stall})
+    dcode.serve(raw=server)
+    blocking = "import os, signal, sys\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))\n"
+    done = subprocess.Popen(
+        [sys.executable, "-c", blocking + "os.execv(sys.argv[1], sys.argv[1:])", str(DCODE),
+         "tools", "call-read-only", "raw_look", "--json"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dcode.env, cwd=dcode.project,
+    )  # fmt: skip
+    assert done.stdin is not None
+    done.stdin.write(INPUT)
+    done.stdin.close()
+    done.stdin = None
+    assert server.wait_for("tools/call", timeout=14)
+    os.kill(done.pid, signal.SIGXCPU)
+    out, _ = done.communicate(timeout=20)
+    assert (done.returncode, out) == (130, failure_document("interrupted"))
+
+
+def test_a_crash_of_any_thread(dcode: Dcode, raw: Make) -> None:
+    """The constant envelope, nothing left behind, and the signal that it died by."""
+    server = raw(handlers={"tools/call": _stall})
+    dcode.serve(raw=server)
+    tgkill = ctypes.CDLL(None).syscall
+    number, threads = 0, 1
+    while number < threads:
+        called = server.count("tools/call")
+        running = dcode.start("raw_look")
+        assert server.wait_for("tools/call", called + 1)
+        tasks = sorted(map(int, os.listdir(f"/proc/{running.pid}/task")))
+        threads = len(tasks)
+        assert threads >= 4, "main, two of the guard, the worker"
+        assert tgkill(_SYS_TGKILL, running.pid, tasks[number], signal.SIGSEGV) == 0
+        run = running.finish().clean()
+        assert run.stdout == failure_document("runtime_failure")
+        assert run.exit_code == -signal.SIGSEGV
+        number += 1
 
 
 def test_a_signal_that_was_ignored_stays_ignored(dcode: Dcode, raw: Make) -> None:
@@ -69,7 +125,7 @@ def test_a_signal_that_was_ignored_stays_ignored(dcode: Dcode, raw: Make) -> Non
     done.stdin = None
     assert server.wait_for("tools/call")
     os.kill(done.pid, signal.SIGHUP)
-    out, _ = done.communicate(timeout=10)
+    out, _ = done.communicate(timeout=30)
     assert b'"ok":true' in out
     assert done.returncode == 0
 
@@ -123,7 +179,7 @@ def test_the_reader_is_gone(dcode: Dcode, raw: Make) -> None:
     os.close(reader)
     running = dcode.start("raw_look", stdout=writer)
     os.close(writer)
-    run = running.finish(10)
+    run = running.finish()
     assert run.exit_code == 1
     assert run.stderr == b""
     assert not run.leftovers
@@ -137,7 +193,7 @@ def test_the_reader_takes_one_byte(dcode: Dcode, raw: Make) -> None:
     os.close(writer)
     assert os.read(reader, 1) == b"{"
     os.close(reader)
-    run = running.finish(10)
+    run = running.finish()
     assert run.exit_code == 1
     assert run.stderr == b""
 
@@ -150,7 +206,7 @@ def test_a_full_pipe_without_a_reader(dcode: Dcode, raw: Make) -> None:
     os.write(writer, b"-" * size)
     running = dcode.start("raw_look", stdout=writer, deadline_ms=4000)
     os.close(writer)
-    run = running.finish(12)
+    run = running.finish()
     os.close(reader)
     assert run.exit_code == 1
     assert run.seconds <= 4.0 + 3.0 + 0.75
@@ -164,7 +220,7 @@ def test_a_reader_that_stops_gets_a_prefix_of_one_document(dcode: Dcode, raw: Ma
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     running = dcode.start("raw_look", stdout=writer, deadline_ms=4000)
     os.close(writer)
-    run = running.finish(12)
+    run = running.finish()
     got = b""
     while piece := os.read(reader, 65536):
         got += piece
@@ -191,7 +247,7 @@ def test_a_slow_reader_gets_everything(dcode: Dcode, raw: Make) -> None:
         got += piece
         time.sleep(0.02)
     os.close(reader)
-    run = running.finish(12)
+    run = running.finish()
     assert run.exit_code == 0
     assert got.endswith(b'"}]}}\n')
     assert got.count(b"\n") == 1
@@ -218,7 +274,7 @@ def test_a_pipe_is_not_made_non_blocking(dcode: Dcode, raw: Make) -> None:
     dcode.serve(raw=raw())
     reader, writer = os.pipe()
     running = dcode.start("raw_look", stdout=writer)
-    running.finish(10)
+    running.finish()
     flags = fcntl.fcntl(writer, fcntl.F_GETFL)
     os.close(reader)
     os.close(writer)
@@ -285,14 +341,18 @@ def test_signals_at_any_moment(dcode: Dcode, raw: Make) -> None:
     outcomes = set()
     for step in range(12):
         running = dcode.start("raw_look")
-        time.sleep(0.02 + step * 0.1)
+        if step < 4:
+            time.sleep(0.02 + step * 0.1)
+        else:
+            guarded(running)
+            time.sleep((step - 4) * 0.05)
         with contextlib.suppress(ProcessLookupError):  # it was done
             os.kill(running.pid, SIGNALS[step % 3])
-        run = running.finish(10)
+        run = running.finish()
         if run.stdout == b"":
             # the interpreter's own start-up: it ends, and may say why on standard error
             assert run.exit_code != 0
-            assert step < 4, "the command is up by then"
+            assert step < 4, "the guard is up by then"
             outcomes.add("ended")
         elif run.exit_code == 0:
             run.expect_ok("raw_look")
@@ -318,7 +378,7 @@ def test_the_answer_races_the_deadline(dcode: Dcode, raw: Make) -> None:
     for _ in range(5):
         running = dcode.start("raw_look", deadline_ms=int(deadline * 1000))
         started.append(running.started_at)
-        run = running.finish(10)
+        run = running.finish()
         if run.exit_code == 0:
             run.expect_ok("raw_look")
         else:

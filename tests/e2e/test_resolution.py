@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import pytest
 from servers.dcode import Dcode
-from servers.raw_server import RawServer, Request, Wire, http, result_message
+
+from deepagents_ro.qualify.lab.raw_server import RawServer, Request, Wire, http, result_message
 
 DEAD = "https://127.0.0.1:1/mcp"
 Make = Callable[..., RawServer]
+pytestmark = pytest.mark.inside
 
 
 def tool(name: str, annotations: str = '{"readOnlyHint":true}', **more: str) -> str:
@@ -46,6 +48,7 @@ def test_built_in_tools(dcode: Dcode, raw: Make, name: str) -> None:
     assert not server.connections
 
 
+@pytest.mark.thorough
 def test_every_built_in_tool_that_dcode_lists(dcode: Dcode) -> None:
     listed = json.loads(dcode.run(argv=["tools", "list", "--json"]).stdout)["data"]["tools"]
     names = [item["name"] for item in listed if item["source"] == "built-in"]
@@ -243,7 +246,7 @@ def test_a_malformed_list_is_no_list(dcode: Dcode, raw: Make, result: str) -> No
         handlers={"tools/list": lambda request, wire: http(200, result_message(request, result))}
     )
     dcode.serve(raw=server)
-    dcode.run("raw_look").expect("tool_not_found").ended_between(0, 5)
+    dcode.run("raw_look").expect("tool_not_found").before_the_deadline()
     assert server.count("tools/call") == 0
 
 
@@ -317,5 +320,5 @@ def test_a_server_that_does_not_load(dcode: Dcode, raw: Make, answer: str) -> No
     else:
         server.handlers["initialize"] = http(int(answer.split()[1]), b"{}")
     dcode.serve(raw=url)
-    dcode.run("raw_look").expect("tool_not_found").ended_between(0, 5)
+    dcode.run("raw_look").expect("tool_not_found").before_the_deadline()
     assert server.count("tools/call") == 0

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import pytest
 from servers.dcode import Dcode
-from servers.raw_server import (
+
+from deepagents_ro.qualify.lab.raw_server import (
+    READ_ONLY_TOOL,
     RawServer,
     Request,
     Wire,
@@ -19,6 +21,7 @@ from servers.raw_server import (
 )
 
 Make = Callable[..., RawServer]
+pytestmark = pytest.mark.inside
 Handle = Callable[[Request, Wire], bytes | None]
 
 TEXT = '{"type":"text","text":"t"}'
@@ -411,6 +414,47 @@ def test_prompt_failures_in_discovery(dcode: Dcode, raw: Make, phase: str, broke
     assert server.count("tools/call") == 0
 
 
+LONG = "7" * 4301
+GOOD_SCHEMA = '{"type":"object"}'
+UNREADABLE = {
+    "entry": ("tools/list", '{"name":"look","annotations":{"readOnlyHint":true},'
+              '"inputSchema":%s,"x":[%s]}' % (GOOD_SCHEMA, LONG)),
+    "schema": ("tools/list", '{"name":"look","annotations":{"readOnlyHint":true},'
+               '"inputSchema":{"type":"object","maxProperties":%s}}' % LONG),
+    "initialize": ("initialize", '{"protocolVersion":"2025-06-18","capabilities":{},'
+                   '"serverInfo":{"name":"n","version":"1","x":%s}}' % LONG),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", UNREADABLE)
+def test_a_number_that_the_models_cannot_read(dcode: Dcode, raw: Make, where: str) -> None:
+    """The SDK would never answer its caller: the server's discovery fails at once."""
+    phase, text = UNREADABLE[where]
+    server = raw(tools=[text]) if phase == "tools/list" else raw(handlers={phase: answer(text)})
+    dcode.serve(raw=server)
+    dcode.run("raw_look").expect("tool_not_found").prompt_after(server.sent_at[phase])
+    assert server.count("tools/call") == 0
+
+
+def test_a_block_that_the_models_cannot_read(dcode: Dcode, raw: Make) -> None:
+    server = raw(result='{"content":[{"type":"text","text":"a","x":%s}]}' % LONG)
+    dcode.serve(raw=server)
+    run = dcode.run("raw_look").expect("malformed_result")
+    run.prompt_after(server.sent_at["tools/call"])
+    one_call(server)
+
+
+def test_a_long_number_where_no_model_reads(dcode: Dcode, raw: Make) -> None:
+    """Of a sibling, and of a structuredContent that no schema checks."""
+    sibling = '{"name":"other","inputSchema":{"maximum":%s}}' % LONG
+    result = '{"content":[],"structuredContent":{"n":%s},"_meta":{"n":%s}}' % (LONG, LONG)
+    dcode.serve(raw=raw(tools=[sibling, READ_ONLY_TOOL], result=result))
+    run = dcode.run("raw_look")
+    assert run.exit_code == 0
+    # `json.loads` does not read it either
+    assert run.stdout.endswith(b'"structured_content":{"n":%s}}}\n' % LONG.encode())
+
+
 @pytest.mark.parametrize(
     "result",
     [
@@ -431,7 +475,11 @@ def test_initialize_results_that_the_sdk_refuses(dcode: Dcode, raw: Make, result
 @pytest.mark.parametrize("broken", ["500", "error", "reset", "html"])
 @pytest.mark.parametrize("phase", ["initialize", "notifications/initialized"])
 def test_the_call_session_does_not_open(dcode: Dcode, raw: Make, phase: str, broken: str) -> None:
-    """The tool was found; its call failed before it was sent."""
+    """The call failed before it was sent.
+
+    The second session that opens is refused. Both open at one time: where it is discovery's, the
+    tool is not found.
+    """
     server = raw(sessions=True)
     bad: Handle | bytes = {
         "500": http(500),
@@ -443,7 +491,7 @@ def test_the_call_session_does_not_open(dcode: Dcode, raw: Make, phase: str, bro
     }[broken]
     server.handlers[phase] = [server.default, bad]
     dcode.serve(raw=server)
-    run = dcode.run("raw_look").expect("runtime_failure")
+    run = dcode.run("raw_look").expect("runtime_failure", "tool_not_found")
     run.prompt_after(server.sent_at[phase])
     assert server.count("tools/call") == 0
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from servers.dcode import Dcode
-from servers.proxy import ConnectProxy
-from servers.raw_server import READ_ONLY_TOOL, RawServer, Request, Wire, http, result_message
+
+from deepagents_ro.qualify.lab.authority import Authority
+from deepagents_ro.qualify.lab.proxy import ConnectProxy
+from deepagents_ro.qualify.lab.raw_server import (
+    READ_ONLY_TOOL,
+    RawServer,
+    Request,
+    Wire,
+    http,
+    result_message,
+)
 
 Make = Callable[..., RawServer]
 CANARY = "Canary+7/x=Zq9 tail~end"
@@ -159,6 +169,27 @@ def test_proxy_credentials(dcode: Dcode, raw: Make) -> None:
     assert run.expect_ok("raw_look")["content"] == [{"type": "text", "text": f"<{MARK}>"}]
 
 
+def test_a_projects_dotenv_sends_no_token_away(
+    dcode: Dcode, raw: Make, authority: Authority, tmp_path: Path
+) -> None:
+    """A recording proxy and its roots, set by the working directory's `.env`."""
+    server = raw()
+    thief = Authority(tmp_path / "thief")
+    dcode.serve(raw={"url": server.url, "headers": {"Authorization": f"Bearer {CANARY}"}})
+    del dcode.env["SSL_CERT_FILE"]
+    (dcode.home / ".deepagents" / ".env").write_text(f"SSL_CERT_FILE={authority.ca_file}\n")
+    with ConnectProxy(terminate=(thief.server_context(), authority.client_context())) as proxy:
+        steer = {"HTTPS_PROXY": proxy.url, "SSL_CERT_FILE": thief.ca_file, "NO_PROXY": ""}
+        (dcode.project / ".env").write_text("".join(f"{n}={v}\n" for n, v in steer.items()))
+        dcode.run("raw_look").expect_ok("raw_look")
+        run = dcode.run(argv=["tools", "audit-read-only", "--json"], stdin=None).clean()
+        assert b'"state":"reachable"' in run.stdout
+        assert proxy.accepted == 0
+        dcode.run("raw_look", options=["--trust-project-mcp"]).expect_ok("raw_look")
+        assert CANARY.encode() in proxy.seen
+    assert server.count("tools/call") == 2
+
+
 @pytest.mark.parametrize(
     ("value", "redacted"),
     [("sevenby", False), ("eightbyt", True), ("Basic eightbyt", True)],
@@ -171,11 +202,23 @@ def test_short_values_are_no_secrets(dcode: Dcode, raw: Make, value: str, redact
     assert text == (f"[{MARK}]" if redacted else f"[{bare}]")
 
 
-def test_plain_headers_are_no_secrets(dcode: Dcode, raw: Make) -> None:
-    server = raw(result='{"content":[{"type":"text","text":"application-name-1"}]}')
-    dcode.serve(raw={"url": server.url, "headers": {"X-Application": "application-name-1"}})
-    data = dcode.run("raw_look").expect_ok("raw_look")
-    assert data["content"] == [{"type": "text", "text": "application-name-1"}]
+def test_what_tells_nothing_is_no_secret(dcode: Dcode, raw: Make) -> None:
+    """A header that is plain, a default of the configuration, what any process can find out."""
+    texts = ["application-name-1", "production-eu", str(dcode.home), "localhost", "test_EU.UTF-8"]
+    server = raw(result=json.dumps({"content": [{"type": "text", "text": " ".join(texts)}]}))
+    headers = {
+        "X-Application": texts[0],
+        "X-Region": "${RO_REGION:-production-eu}",
+        "X-Where": "${HOME}/x at ${RO_HOST:-localhost}",
+        "X-Locale": "${LC_ALL}",
+    }
+    dcode.serve(raw={"url": server.url, "headers": headers})
+    data = dcode.run("raw_look", env={"LC_ALL": texts[4]}).expect_ok("raw_look")
+    assert data["content"] == [{"type": "text", "text": " ".join(texts)}]
+    env = {"LC_ALL": texts[4], "RO_REGION": texts[2], "RO_HOST": texts[4]}
+    server.result = json.dumps({"content": [{"type": "text", "text": f"{texts[2]} {texts[4]}"}]})
+    data = dcode.run("raw_look", env=env).expect_ok("raw_look")
+    assert data["content"] == [{"type": "text", "text": f"{MARK} {MARK}"}]
 
 
 SHAPES = [

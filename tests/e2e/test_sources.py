@@ -7,8 +7,10 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from servers.dcode import DCODE, Dcode
-from servers.raw_server import RawServer
+
+from deepagents_ro.qualify.lab.raw_server import RawServer
 
 MARKET = {
     "name": "shelf",
@@ -84,6 +86,7 @@ def make_world(dcode: Dcode, server: RawServer) -> list[str]:
     return ["--mcp-config", dcode.explicit(explicit=plain, both=plain)]
 
 
+@pytest.mark.thorough
 def test_both_commands_see_the_same(dcode: Dcode, raw: Callable[..., RawServer]) -> None:
     server = raw()
     options = make_world(dcode, server)

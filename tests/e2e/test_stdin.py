@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 from servers.dcode import Dcode
-from servers.raw_server import RawServer
+
+from deepagents_ro.qualify.lab.raw_server import RawServer
 
 LIMIT = 131_072
 
@@ -111,7 +112,7 @@ def test_terminal(dcode: Dcode) -> None:
     try:
         running = dcode.start("raw_look", stdin=slave)
         os.close(slave)
-        running.finish(10).expect("input_required")
+        running.finish().expect("input_required")
     finally:
         os.close(master)
 
@@ -121,7 +122,7 @@ def test_too_large_is_told_without_waiting_for_the_end(dcode: Dcode) -> None:
     assert running.process.stdin is not None
     running.process.stdin.write(b"x" * (LIMIT + 1))
     running.process.stdin.flush()
-    running.finish(10).expect("input_too_large")
+    running.finish().expect("input_too_large")
 
 
 def test_slow_input_is_waited_for(dcode: Dcode, raw: Callable[..., RawServer]) -> None:
@@ -132,4 +133,4 @@ def test_slow_input_is_waited_for(dcode: Dcode, raw: Callable[..., RawServer]) -
         time.sleep(0.4)
         running.process.stdin.write(piece)
     running.process.stdin.close()
-    running.finish(10).expect_ok("raw_look")
+    running.finish().expect_ok("raw_look")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -13,32 +12,27 @@ from typing import Any
 
 import httpx
 import pytest
-import trustme
 
 from deepagents_ro.gateway import GatewayConfig
+from deepagents_ro.qualify.lab.authority import Authority
+from deepagents_ro.qualify.lab.helper import Helper
 
 from .reverse_proxy import API_KEY
+from .stand_in import KEY, StandIn
 
 HERE = Path(__file__).resolve().parent
 
 
-class Process:
-    """A server of this directory; lives as long as its standard input is open."""
+class Process(Helper):
+    """A server of this directory."""
 
     def __init__(self, script: str, *arguments: str) -> None:
-        command = [sys.executable, str(HERE / script), *arguments]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdout is not None
-        self.port: int = json.loads(self._process.stdout.readline())["port"]
+        super().__init__([sys.executable, str(HERE / script), *arguments])
 
     def stop(self) -> None:
         """End the server at once; safe to call twice."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self.kill()
+        super().stop()
 
 
 class Gateway:
@@ -46,13 +40,9 @@ class Gateway:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        authority = trustme.CA()
-        self.ca = directory / "ca.pem"
-        authority.cert_pem.write_to_path(self.ca)
-        self._certificate = directory / "server.pem"
-        authority.issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
-            self._certificate
-        )
+        authority = Authority(directory)
+        self.ca = authority.ca_file
+        self._certificate = authority.cert_file
         self._mode = directory / "mode.json"
         self._log = directory / "proxy.log"
         self._upstream_log = directory / "upstream.log"
@@ -110,7 +100,7 @@ class Gateway:
         values = {
             "url": f"https://localhost:{self.port}",
             "api_key": API_KEY,
-            "timeout_s": 5.0,
+            "timeout_s": 20.0,
             **changes,
         }
         return GatewayConfig(**values)
@@ -120,7 +110,7 @@ class Gateway:
         return {
             "JARVIS_GATEWAY_URL": f"https://localhost:{self.port}",
             "JARVIS_API_KEY": API_KEY,
-            "UTILS_MCP_TIMEOUT_S": "5",
+            "UTILS_MCP_TIMEOUT_S": "20",
             "SSL_CERT_FILE": str(self.ca),
         }
 
@@ -146,6 +136,20 @@ def gateway(gateway_process: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gatewa
     monkeypatch.setenv("SSL_CERT_FILE", str(gateway_process.ca))
     gateway_process.mode()
     return gateway_process
+
+
+@pytest.fixture
+def stand_in() -> Iterator[StandIn]:
+    """A gateway in a thread of this process, with one tool."""
+    server = StandIn()
+    yield server
+    server.close()
+
+
+def stand_in_config(server: StandIn, **changes: Any) -> GatewayConfig:
+    """A configuration for it."""
+    values: dict[str, Any] = {"url": server.url, "api_key": KEY, "timeout_s": 10.0, **changes}
+    return GatewayConfig(**values)
 
 
 def stock_transport(ca: Path) -> httpx.AsyncBaseTransport:

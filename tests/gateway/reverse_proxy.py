@@ -24,20 +24,18 @@ LOG gets one line per request: its method, or `call TOOL`. Ends when standard in
 
 import asyncio
 import json
-import os
-import socket
 import sys
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from deepagents_ro.qualify.lab.sdk_server import serve
 
 API_KEY = "gateway-key-0123456789"
 PREFIXES = {"global": "utils__", "geo": "geo.registry/", "flat": ""}
@@ -173,18 +171,7 @@ def main() -> None:
     gateway = Gateway(int(upstream), mode_file, log_file)
     methods = ["GET", "POST", "DELETE"]
     app = Starlette(routes=[Route("/mcp/{namespace}/", gateway.handle, methods=methods)])
-    listener = socket.create_server(("127.0.0.1", port))
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    sys.stdout.write(json.dumps({"port": listener.getsockname()[1]}) + "\n")
-    sys.stdout.flush()
-    config = uvicorn.Config(app, ssl_certfile=certificate, log_level="critical")
-    uvicorn.Server(config).run(sockets=[listener])
-
-
-def end_with_parent() -> None:
-    """Leave when the parent closes our standard input."""
-    sys.stdin.buffer.read()
-    os._exit(0)
+    serve(app, certificate=certificate, port=port)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,10 @@ from langchain_core.tools import tool
 
 from deepagents_ro.gateway import (
     Allocation,
-    acreate_deep_agent,
-    create_deep_agent,
     load_gateway_tools,
 )
 
+from .agents import acreate_deep_agent, create_deep_agent
 from .conftest import Gateway
 from .scripted_model import ScriptedModel, Step, calls, says
 
@@ -47,7 +46,7 @@ def curated(names: list[str]) -> set[str]:
 
 
 def answers(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """The envelopes of the curated tools in a trace, in order."""
+    """The answers of the curated tools in a trace, in order."""
     return [
         json.loads(message.content)
         for message in state["messages"]
@@ -271,7 +270,7 @@ async def test_a_spatial_question(gateway: Gateway) -> None:
     )
     agent = await acreate_deep_agent(model, config=gateway.config(), allocation=table)
     state = await agent.ainvoke(question("Events within 500 m?"))
-    assert answers(state)[1]["data"] == {"valid": True, "errors": []}
+    assert answers(state)[1]["data"] == {"valid": True, "errors": [], "result": None}
 
 
 async def test_the_gateway_dies_between_two_calls(gateway: Gateway) -> None:

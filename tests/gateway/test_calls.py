@@ -1,4 +1,4 @@
-"""Calling: the envelope, failures, sessions, load."""
+"""Calling: the answer, failures, sessions, load."""
 
 from __future__ import annotations
 
@@ -122,7 +122,9 @@ async def test_a_body_that_is_no_answer(gateway: Gateway, tools: GatewayTools, b
 async def test_an_mcp_error(gateway: Gateway, tools: GatewayTools) -> None:
     gateway.mode(call_error={"error": {"code": -32000, "message": f"no: ApiKey {API_KEY}"}})
     answer = await tools.tools["text_normalize"].ainvoke({"text": "x"})
-    assert failed(answer)["message"] == "no: ApiKey <redacted-secret>"
+    assert failed(answer)["message"] == (
+        'The gateway answered with an MCP error. (the gateway says: "no: ApiKey <redacted-secret>")'
+    )
 
 
 async def test_the_key_in_a_result_is_redacted(gateway: Gateway, tools: GatewayTools) -> None:
@@ -183,6 +185,7 @@ def threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
+@pytest.mark.thorough
 async def test_1000_calls_100_in_flight(gateway: Gateway) -> None:
     before = threads(), descriptors()
     transport = CurlTransport()

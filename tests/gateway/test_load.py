@@ -208,7 +208,7 @@ async def test_event_streams(gateway: Gateway) -> None:
         ({"body": "{}"}, {}, "malformed"),
         ({"body": '{"jsonrpc":"2.0","id":77,"result":{}}'}, {}, "malformed"),
         ({"raw_entries": ["{,}"]}, {}, "malformed"),
-        ({"hang_s": 3}, {"timeout_s": 0.5}, "timeout"),
+        ({"hang_s": 60}, {"timeout_s": 0.5}, "timeout"),
     ],
 )
 async def test_degradation(
@@ -222,7 +222,7 @@ async def test_degradation(
     started = time.monotonic()
     with caplog.at_level(logging.INFO, "deepagents_ro.gateway"):
         tools = await load_gateway_tools(gateway.config(**changes))
-    assert time.monotonic() - started < 2.5
+    assert time.monotonic() - started < 20
     assert tools.state == state
     assert not tools.available
     assert tools.tools == {}

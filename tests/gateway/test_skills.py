@@ -6,22 +6,23 @@ import json
 import re
 from collections.abc import AsyncIterator
 from datetime import date, datetime, time, timedelta
+from importlib import resources
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 import pytest_asyncio
-from deepagents.middleware.skills import SkillsMiddleware
 
 from deepagents_ro.gateway import GatewayTools, load_gateway_tools
-from deepagents_ro.gateway.skill_files import MOUNT, NAMES, directory, mounted
 
 from .conftest import Gateway
 from .test_agent import spatial_condition
 
 ZONE = ZoneInfo("Asia/Jerusalem")
-TEMPORAL = (directory() / "temporal-analyst" / "SKILL.md").read_text(encoding="utf-8")
-SPATIAL = (directory() / "spatial-analyst" / "SKILL.md").read_text(encoding="utf-8")
+SKILLS = resources.files("deepagents_ro").joinpath("skills")
+TEMPORAL = SKILLS.joinpath("temporal-analyst", "SKILL.md").read_text(encoding="utf-8")
+SPATIAL = SKILLS.joinpath("spatial-analyst", "SKILL.md").read_text(encoding="utf-8")
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -111,13 +112,44 @@ def test_midnight_exists_once_on_every_day() -> None:
         assert moment.utcoffset() == moment.replace(fold=1).utcoffset()
 
 
-@pytest.mark.parametrize("row", PERIODS[2:], ids=lambda row: row[1])
-async def test_periods_are_refused_in_both_languages(tools: GatewayTools, row: list[str]) -> None:
+@pytest.mark.parametrize(
+    "row", [row for row in PERIODS if row[0].startswith("this")], ids=lambda row: row[1]
+)
+async def test_the_period_under_way_is_refused(tools: GatewayTools, row: list[str]) -> None:
     _period, english, hebrew = row
     for phrase in (english, hebrew):
         answer = await resolve(tools, phrase)
         assert not answer["ok"], phrase
         assert "period, not an instant" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in PERIODS if row[0].split()[0] in ("last", "next")], ids=lambda row: row[1]
+)
+async def test_another_period_is_answered_with_an_instant_that_is_no_bound(
+    tools: GatewayTools, row: list[str]
+) -> None:
+    period, english, hebrew = row
+    now = "2026-11-18T15:00:00+02:00"
+    found = {(await resolve(tools, phrase, now))["data"]["instant"] for phrase in (english, hebrew)}
+    assert len(found) == 1
+    start, end = bounds(period, date(2026, 11, 18))
+    instant = datetime.fromisoformat(found.pop())
+    assert start < instant < end
+
+
+async def test_the_instants_of_the_traps(tools: GatewayTools) -> None:
+    now = "2026-11-30T12:00:00+02:00"
+    expected = {
+        "חודש שעבר": "2026-10-30T12:00:00+02:00",
+        "last month": "2026-10-30T12:00:00+02:00",
+        "יום ראשון הבא": "2026-12-06T00:00:00+02:00",
+        "לפני 3 ימים": "2026-11-27T12:00:00+02:00",
+    }
+    for phrase, instant in expected.items():
+        assert (await resolve(tools, phrase, now))["data"]["instant"] == instant
+    clipped = await resolve(tools, "חודש שעבר", "2026-03-31T12:00:00+03:00")
+    assert clipped["data"]["instant"] == "2026-02-28T12:00:00+02:00"
 
 
 @pytest.mark.parametrize("row", PERIODS[:2], ids=lambda row: row[1])
@@ -129,7 +161,8 @@ async def test_a_day_resolves_to_its_first_instant(tools: GatewayTools, row: lis
 
 
 @pytest.mark.parametrize(
-    "phrase", re.findall(r'"([^"]+)"', TEMPORAL.split("It knows", 1)[1].split("It refuses", 1)[0])
+    "phrase",
+    re.findall(r'"([^"]+)"', TEMPORAL.split("Points in time", 1)[1].split("The trap", 1)[0]),
 )
 async def test_the_instants_that_the_skill_names(tools: GatewayTools, phrase: str) -> None:
     answer = await resolve(tools, phrase, "2026-11-30T12:00:00+02:00")
@@ -156,10 +189,54 @@ async def test_a_buffer_is_geojson_that_the_validated_condition_takes(
     assert checked["data"]["valid"] is True
     validate = tools.tools["trino_validate_spatial_expression"]
     good = await validate.ainvoke({"expression": spatial_condition(geojson)})
-    assert good["data"] == {"valid": True, "errors": []}
+    assert good["data"] == {"valid": True, "errors": [], "result": None}
     feature = {"type": "Feature", "geometry": geojson, "properties": {}}
     bad = await validate.ainvoke({"expression": spatial_condition(feature)})
     assert bad["data"]["valid"] is False
+
+
+async def test_the_validation_evaluates_on_one_row(tools: GatewayTools) -> None:
+    buffer = await tools.tools["geo_create_buffer"].ainvoke(
+        {"longitude": 35.2137, "latitude": 31.7683, "distance_m": 500}
+    )
+    expression = spatial_condition(buffer["data"]["geojson"])
+    validate = tools.tools["trino_validate_spatial_expression"]
+    for row, result in (
+        ({"lon": 35.2137, "lat": 31.7683}, True),
+        ({"lon": 35.2237, "lat": 31.7683}, False),
+    ):
+        answer = await validate.ainvoke({"expression": expression, "row": row})
+        assert answer["data"] == {"valid": True, "errors": [], "result": result}
+    missing = await validate.ainvoke({"expression": expression, "row": {"lon": 1}})
+    assert "no column lat" in missing["error"]["message"]
+
+
+def skill_of(tools: dict[str, Any], name: str) -> str:
+    from deepagents_ro.gateway.skill_files import PackagedSkills  # imports every provider
+
+    backend = PackagedSkills(tools)
+    return (Path(backend.cwd) / name / "SKILL.md").read_text(encoding="utf-8")
+
+
+async def test_names_in_a_skill_are_those_of_the_loaded_tools(
+    gateway: Gateway, tools: GatewayTools
+) -> None:
+    text = skill_of(tools.tools, "spatial-analyst")
+    buffer = tools.tools["geo_create_buffer"]
+    assert isinstance(buffer.args_schema, dict)
+    for argument in buffer.args_schema["properties"]:
+        assert f"`{argument}` (" in text
+        assert argument not in SPATIAL.replace("longitude, latitude", "").split("TOOLS:")[1] or (
+            argument in ("longitude", "latitude")  # words of the example
+        )
+    assert "Its `data` has `geojson` (object)" in text
+    schema = {"type": "object", "properties": {"metres": {"type": "number"}}}
+    gateway.mode(schemas={"geo_create_buffer": schema})
+    async with load_gateway_tools(gateway.config()) as other:
+        text = skill_of(other.tools, "spatial-analyst")
+        assert "`geo_create_buffer` takes `metres` (number, optional)." in text
+        assert "distance_m" not in text
+    assert "`geo_create_buffer`: not loaded" in skill_of({}, "spatial-analyst")
 
 
 async def test_the_example_of_the_spatial_skill_validates(tools: GatewayTools) -> None:
@@ -170,7 +247,7 @@ async def test_the_example_of_the_spatial_skill_validates(tools: GatewayTools) -
     answer = await tools.tools["trino_validate_spatial_expression"].ainvoke(
         {"expression": example.replace("{geojson}", text)}
     )
-    assert answer["data"] == {"valid": True, "errors": []}
+    assert answer["data"] == {"valid": True, "errors": [], "result": None}
 
 
 @pytest.mark.parametrize(
@@ -186,6 +263,10 @@ async def test_what_the_validator_refuses(tools: GatewayTools, expression: str) 
 
 
 def test_deepagents_loads_both() -> None:
+    from deepagents.middleware.skills import SkillsMiddleware
+
+    from deepagents_ro.gateway.skill_files import MOUNT, NAMES, mounted
+
     middleware = SkillsMiddleware(backend=mounted(None), sources=[MOUNT])
     update = middleware.before_agent({"messages": []}, None, {})  # type: ignore[arg-type]
     assert {skill["name"] for skill in update["skills_metadata"]} == set(NAMES)

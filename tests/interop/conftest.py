@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from servers.tls import Authority
+
+from deepagents_ro.qualify.lab.authority import Authority
 
 HERE = Path(__file__).parent
 TOOLS_VARIABLE = "DEEPAGENTS_RO_INTEROP"
@@ -30,7 +31,9 @@ class Tools:
     def __init__(self, root: Path) -> None:
         self.python = root / "venv" / "bin" / "python"
         self.node = root / "venv" / "bin" / "node"
-        packages = root / "npm" / "node_modules" / "@modelcontextprotocol"
+        modules = root / "npm" / "node_modules"
+        self.pyright = modules / "pyright" / "index.js"
+        packages = modules / "@modelcontextprotocol"
         self.conformance = packages / "conformance" / "dist" / "index.js"
         self.everything = packages / "server-everything" / "dist" / "index.js"
         self.go_server = root / "go-server"
@@ -182,7 +185,7 @@ def other_fastmcp(
 ) -> Iterator[str]:
     """The origin of a server made with fastmcp."""
     command = [str(tools.python), str(HERE / "fastmcp_app.py")]
-    command += [str(authority.cert_file), str(authority.key_file)]
+    command += [str(authority.cert_file)] * 2
     log = tmp_path_factory.mktemp("other") / "log"
     with printing_its_port(command, log) as port:
         yield f"https://127.0.0.1:{port}"
@@ -196,7 +199,7 @@ def go_server(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
     """The origin of a server made with the Go SDK, answering in one of two ways."""
-    command = [str(tools.go_server), str(authority.cert_file), str(authority.key_file)]
+    command = [str(tools.go_server), *[str(authority.cert_file)] * 2]
     log = tmp_path_factory.mktemp("go") / "log"
     with printing_its_port([*command, request.param], log) as port:
         yield f"https://127.0.0.1:{port}"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from servers.dcode import Dcode
-from servers.tls import Authority
+
+from deepagents_ro.qualify.lab.authority import Authority
 
 from .clients import KINDS, talk
 from .conftest import Tools

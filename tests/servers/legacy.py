@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
-from servers.raw_server import RawServer, Request, Wire, event, http
+from deepagents_ro.qualify.lab.raw_server import RawServer, Request, Wire, event, http
 
 PHASES = ("initialize", "notifications/initialized", "tools/list", "tools/call")
 
@@ -12,8 +13,8 @@ PHASES = ("initialize", "notifications/initialized", "tools/list", "tools/call")
 class LegacyServer:
     """Turns a `RawServer` into one: answers to POSTs go to the newest stream.
 
-    `preamble` is what each stream begins with; `acknowledge` what each POST is answered with.
-    `streams` are the open ones, oldest first.
+    `preamble` is what each stream begins with, `content_type` the streams' own; `acknowledge` what
+    each POST is answered with. `streams` are the open ones, oldest first.
     """
 
     def __init__(
@@ -22,11 +23,15 @@ class LegacyServer:
         *,
         preamble: bytes = event("/messages?session_id=1", name="endpoint"),
         acknowledge: bytes = http(202, b"Accepted", content_type="text/plain"),
+        content_type: str = "text/event-stream",
     ) -> None:
         self.server = server
         self.preamble = preamble
         self.acknowledge = acknowledge
+        self.content_type = content_type
         self.streams: list[Wire] = []
+        # a client that has read the preamble may post before this thread goes on
+        self._opening = threading.Lock()
         server.handlers["GET"] = self.open
         for phase in (*PHASES, "response"):
             server.handlers[phase] = self.posted
@@ -38,14 +43,17 @@ class LegacyServer:
 
     def open(self, request: Request, wire: Wire) -> None:
         """A stream: the preamble, then whatever `say` sends."""
-        wire.chunked_head()
-        wire.chunk(self.preamble)
-        self.streams.append(wire)
+        wire.chunked_head(content_type=self.content_type)
+        with self._opening:
+            wire.chunk(self.preamble)
+            self.streams.append(wire)
         wire.stall()
 
     def say(self, data: bytes, *, name: str | None = "message") -> None:
         """One event on the newest stream."""
-        self.streams[-1].chunk(event(data, name=name))
+        with self._opening:
+            newest = self.streams[-1]
+        newest.chunk(event(data, name=name))
 
     def answer_to(self, request: Request, wire: Wire) -> bytes:
         """The well-behaved server's JSON-RPC answer."""
