@@ -309,7 +309,12 @@ def test_the_order(dcode: Dcode, raw: Make) -> None:
         seen.append(wire.server.count("tools/call"))
         return http(405)
 
-    server.handlers["HEAD"] = head
+    def initialized(request: Request, wire: Wire) -> bytes:
+        """Discovery's connection is busy until the call's sequence has begun."""
+        assert wire.server.wait_for("initialize", 2)
+        return wire.server.default(request, wire)
+
+    server.handlers.update({"HEAD": head, "notifications/initialized": initialized})
     dcode.serve(raw=server)
     dcode.run("raw_look").expect_ok("raw_look")
     assert seen == [0]
