@@ -237,7 +237,8 @@ test_loops(void)
 
 /* ---- not ours ---- */
 
-/* A byte comes when a child is what it is to be. */
+/* A byte comes when a child is what it is to be, and has said so: the end
+ * may come to it at once. */
 static int settled[2];
 
 static void
@@ -287,8 +288,8 @@ body_existing(void)
         if (read(words[0], &word, 1) == 1) {
             (void)fork();
         }
-        settle();
         guarded_say('r');
+        settle();
         hang();
     }
     siginfo_t info; /* a zombie that we inherit */
@@ -312,8 +313,8 @@ life_other_user(void)
     if (setgid(65534) < 0 || setuid(65534) < 0) {
         _exit(97);
     }
-    settle();
     guarded_say('r');
+    settle();
 }
 
 static void
@@ -332,13 +333,13 @@ life_namespace(void)
 {
     guarded_let_go();
     if (unshare(CLONE_NEWPID) < 0) {
-        settle();
         guarded_say('!');
+        settle();
         hang();
     }
     (void)start(life_plain); /* PID 1 over there */
-    settle();
     guarded_say('r');
+    settle();
 }
 
 static void
