@@ -193,7 +193,7 @@ static inline void
 rig_serve(struct server *server, int fd, unsigned nth)
 {
     struct rig *rig = rig_now;
-    char request[16384];
+    char request[2 * RO_MAX_HEADER_VALUE]; /* an id may be that long */
     int now = 1;
     (void)server;
     (void)nth;
