@@ -35,6 +35,7 @@ struct server {
     pthread_t thread;
     server_handler handler;
     atomic_uint n_connections;
+    atomic_uint n_ended;    /* connections whose handler has returned */
     atomic_uint n_requests; /* complete ones, counted by server_read */
     atomic_bool stopping;
     bool ended;
@@ -50,6 +51,7 @@ server_converse(void *ctx)
     connection->server->handler(connection->server, connection->fd,
                                 connection->nth);
     shutdown(connection->fd, SHUT_RDWR);
+    atomic_fetch_add(&connection->server->n_ended, 1);
     return NULL;
 }
 

@@ -4,13 +4,13 @@
 #ifndef RO_TEST_NET_RIG_H
 #define RO_TEST_NET_RIG_H
 
-#include <semaphore.h>
 #include <time.h>
 
 #include "check.h"
 #include "core/limits.h"
 #include "local_server.h"
 #include "net/net.h"
+#include "worker_time.h"
 
 /* ---- a receiver ---- */
 
@@ -165,45 +165,6 @@ url_of(const struct server *server, char *room, const char *path)
 {
     snprintf(room, 128, "http://127.0.0.1:%d%s", server->port, path);
     return room;
-}
-
-/* ---- the worker's own time ---- */
-
-struct passing {
-    ro_net *net;
-    int ms;
-    sem_t passed;
-};
-
-static inline void
-time_has_passed(void *ctx)
-{
-    struct passing *passing = ctx;
-    (void)sem_post(&passing->passed);
-}
-
-static inline void
-let_time_pass(void *ctx)
-{
-    struct passing *passing = ctx;
-    if (ro_net_after(passing->net, passing->ms, time_has_passed, passing)
-        == NULL) {
-        time_has_passed(passing);
-    }
-}
-
-/* Returns when a timer of the worker has fired that was set for ms: every
- * timer that was due before it has fired, too. */
-static inline void
-worker_passes(ro_net *net, int ms)
-{
-    struct passing passing = {.net = net, .ms = ms};
-    (void)sem_init(&passing.passed, 0, 0);
-    if (ro_net_run(net, let_time_pass, &passing) == RO_NET_OK) {
-        while (sem_wait(&passing.passed) != 0) {
-        }
-    }
-    (void)sem_destroy(&passing.passed);
 }
 
 static inline void
