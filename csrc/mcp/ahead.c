@@ -450,10 +450,16 @@ on_preflight(void *ctx)
 {
     ro_ahead *ahead = ctx;
     ahead->preflight = NULL;
+    if (ahead->mcp->closing) {
+        return;
+    }
     if (!is_done(&ahead->sequences[CALL])) {
         drop(&ahead->sequences[CALL]);
     }
     ro_net_close_idle(ahead->mcp->net);
+    /* what still waits for its answer is idle a little later */
+    ahead->preflight = ro_net_after(ahead->mcp->net, RO_PREFLIGHT_AGAIN_MS,
+                                    on_preflight, ahead);
 }
 
 static void

@@ -44,8 +44,9 @@ bool ro_mcp_run_ahead(ro_mcp *mcp, const ro_ahead_plan *plan);
 
 /* DCode's preflight begins, on a connection of its own. If no session has
  * asked for anything RO_PREFLIGHT_MS later, the server may be busy with our
- * connections: those that are idle are closed, and the call's sequence is
- * dropped unless it is done. Any thread, once; best effort. */
+ * connections: from then on they are closed as soon as they are idle, and the
+ * call's sequence is dropped unless it is done. Any thread, once; best effort.
+ */
 void ro_mcp_await_preflight(ro_mcp *mcp);
 
 typedef struct ro_ahead ro_ahead;

@@ -298,6 +298,31 @@ def test_one_connection_at_a_time(dcode: Dcode, raw: Make, tls: bool, closes: bo
     assert server.count("tools/call") == 2
 
 
+def test_an_answer_that_comes_while_the_preflight_waits(dcode: Dcode, raw: Make) -> None:
+    """The connection that it came on is not in the preflight's way either."""
+    server = raw(sessions=True)
+    serve, ended = server.serve, threading.Semaphore(0)
+
+    def counted(sock: socket.socket, number: int) -> None:
+        serve(sock, number)
+        ended.release()
+
+    def tools(request: Request, wire: Wire) -> bytes:
+        assert ended.acquire(timeout=5)  # the other one, which was idle
+        return wire.server.default(request, wire)
+
+    def head(_request: Request, _wire: Wire) -> bytes:
+        assert ended.acquire(timeout=5)  # the list's
+        server.handlers.pop("tools/list")
+        return http(405)
+
+    server.serve = counted  # type: ignore[method-assign]
+    server.handlers.update({"HEAD": head, "tools/list": tools})
+    dcode.serve(raw=server)
+    dcode.run("raw_look").expect_ok("raw_look")
+    assert server.count("tools/list") == server.count("tools/call") == 1
+
+
 def test_the_order(dcode: Dcode, raw: Make) -> None:
     """The handshake and the list are there before DCode's preflight is, on two connections."""
     server = raw(sessions=True)
