@@ -73,7 +73,8 @@
    the server with what ran ahead. A server that serves one connection at a
    time gets to the preflight when the others are closed */
 #define RO_PREFLIGHT_MS 1000
-/* milliseconds: from then on they are closed this often, when idle */
+/* milliseconds: from then on the idle ones are closed this often, for what
+   still waits for its answer is idle later */
 #define RO_PREFLIGHT_AGAIN_MS 50
 /* DELETEs: under way at a time, as many as there are connections */
 #define RO_MAX_DELETES 2u

@@ -457,7 +457,6 @@ on_preflight(void *ctx)
         drop(&ahead->sequences[CALL]);
     }
     ro_net_close_idle(ahead->mcp->net);
-    /* what still waits for its answer is idle a little later */
     ahead->preflight = ro_net_after(ahead->mcp->net, RO_PREFLIGHT_AGAIN_MS,
                                     on_preflight, ahead);
 }
