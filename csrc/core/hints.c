@@ -82,8 +82,11 @@ read_entry(ro_slice bytes, unsigned max_depth, ro_slice *annotations)
         return RO_HINTS_ANNOTATIONS_DUPLICATED;
     }
     int twice = ro_json_has_duplicate_keys(entry);
-    if (twice != 0) {
-        return twice > 0 ? RO_HINTS_DUPLICATE_KEY : RO_HINTS_NO_MEMORY;
+    if (twice < 0) {
+        return RO_HINTS_NO_MEMORY;
+    }
+    if (twice > 0) {
+        return RO_HINTS_DUPLICATE_KEY;
     }
     if (found == 0) {
         return RO_HINTS_ANNOTATIONS_MISSING;
@@ -103,7 +106,7 @@ static void
 read_hints(ro_slice annotations, ro_doc_value *hints)
 {
     for (int i = 0; i < N_HINTS; i++) {
-        ro_slice value = {NULL, 0};
+        ro_slice value;
         if (ro_json_find(annotations, hint_names[i], &value) == 0) {
             hints[i] = RO_DOC_ABSENT;
             continue;
@@ -156,8 +159,8 @@ judge_hints(const ro_doc_value *hints)
 static bool
 holds_nul(ro_slice raw)
 {
-    const char *ptr = raw.ptr + 1;
-    const char *end = raw.ptr + raw.len - 1;
+    const char *ptr = raw.ptr;
+    const char *end = raw.ptr + raw.len;
     while (ptr < end) {
         char bytes[4];
         if (ro_json_read_char(&ptr, bytes) == 1 && bytes[0] == '\0') {
@@ -268,7 +271,7 @@ cross_check(ro_slice annotations, const ro_doc_value *hints)
 ro_hints_code
 ro_hints_judge(ro_slice tool_entry, unsigned max_depth)
 {
-    ro_slice annotations = {NULL, 0};
+    ro_slice annotations;
     ro_hints_code code = read_entry(tool_entry, max_depth, &annotations);
     if (code != RO_HINTS_READ_ONLY) {
         return code;

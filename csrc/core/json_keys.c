@@ -35,7 +35,7 @@ sip_round(sip *s)
 static inline void
 sip_block(sip *s, const char block[8])
 {
-    uint64_t word = 0;
+    uint64_t word;
     memcpy(&word, block, sizeof(word));
     s->v3 ^= word;
     sip_round(s);
@@ -120,9 +120,6 @@ ro_json_keys_free(ro_json_keys *keys)
     if (keys->slots != keys->few_slots) {
         ro_free(keys->slots);
     }
-    keys->stack = NULL;
-    keys->slots = NULL;
-    keys->count = keys->cap = keys->slot_count = 0;
 }
 
 /* The hash as a fraction of the table. The number of slots follows the
@@ -198,7 +195,7 @@ ro_json_keys_add(ro_json_keys *keys, uint32_t base, ro_slice raw, bool escaped)
     uint64_t wide = hash_text(keys->seed, raw, escaped);
     /* The base keeps one name in many nested objects from colliding. */
     uint32_t hash = (uint32_t)(wide ^ wide >> 32) + base * 0x9e3779b1u;
-    uint32_t slot = 0;
+    uint32_t slot;
 
     if (keys->count == keys->cap && !grow(keys, raw.ptr + raw.len)) {
         return RO_JSON_NO_MEMORY;

@@ -49,6 +49,7 @@ ro_json_code ro_json_keys_add(ro_json_keys *keys, uint32_t base, ro_slice raw,
                               bool escaped);
 /* The object that opened at base is closed. */
 void ro_json_keys_drop(ro_json_keys *keys, uint32_t base);
+/* Once, and nothing after it. */
 void ro_json_keys_free(ro_json_keys *keys);
 
 #endif

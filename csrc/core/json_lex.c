@@ -44,7 +44,7 @@ is_plain(char c)
 static inline const char *
 skip_plain(const char *p, const char *end)
 {
-    uint64_t word = 0;
+    uint64_t word;
     while (end - p >= 8) {
         memcpy(&word, p, sizeof(word));
         word = not_plain(word);
@@ -71,7 +71,7 @@ lex_utf8(ro_json_lexer *lex)
     unsigned char lead = (unsigned char)*p;
     unsigned char low = 0x80;
     unsigned char high = 0xbf;
-    int more = 0;
+    int more;
 
     if (lead < 0xc2 || lead > 0xf4) {
         return ro_json_lex_fail(lex, RO_JSON_UTF8, lex->ptr);
@@ -131,7 +131,7 @@ static bool
 lex_escape(ro_json_lexer *lex)
 {
     const char *slash = lex->ptr++;
-    unsigned unit = 0;
+    unsigned unit;
 
     if (lex->ptr == lex->end || *lex->ptr == '\0'
         || strchr("\"\\/bfnrtu", *lex->ptr) == NULL) {
@@ -171,12 +171,11 @@ ro_json_lex_string(ro_json_lexer *lex, bool *escaped)
 {
     lex->ptr++;
     for (;;) {
-        unsigned char c = 0;
         lex->ptr = skip_plain(lex->ptr, lex->end);
         if (lex->ptr == lex->end) {
             return ro_json_lex_fail(lex, RO_JSON_TRUNCATED, lex->ptr);
         }
-        c = (unsigned char)*lex->ptr;
+        unsigned char c = (unsigned char)*lex->ptr;
         if (c == '"') {
             lex->ptr++;
             return true;

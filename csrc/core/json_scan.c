@@ -132,7 +132,8 @@ pass_colon(ro_json_scan *s)
     return true;
 }
 
-/* A comma, or a bracket that closes, behind a value in a container. */
+/* A comma, or a bracket that closes, behind a value in a container. Sets
+ * *closed for the latter. */
 static bool
 scan_behind(ro_json_scan *s, bool *closed)
 {
@@ -141,7 +142,6 @@ scan_behind(ro_json_scan *s, bool *closed)
     if (*s->lexer.ptr == ',') {
         s->lexer.ptr++;
         s->state = array ? WANT_VALUE : WANT_KEY;
-        *closed = false;
         return true;
     }
     if (*s->lexer.ptr != (array ? ']' : '}')) {

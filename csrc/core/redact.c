@@ -46,7 +46,6 @@ ready_reach(work *w)
 {
     if (w->reach_cap < w->raw.len) {
         ro_free(w->reach);
-        w->reach_cap = 0;
         w->reach = ro_malloc(w->raw.len * sizeof(*w->reach));
         if (w->reach == NULL) {
             return false;
@@ -127,7 +126,7 @@ search_view(work *w, const ro_view *view, ro_secrets_form form)
 static bool
 search_decoded(work *w, bool fully, size_t *decoded_len)
 {
-    bool changed = false;
+    bool changed;
 
     if (!ro_view_percent(&w->text, fully, &w->derived, &changed)) {
         return false;

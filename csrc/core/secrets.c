@@ -50,10 +50,11 @@ struct ro_secrets {
 
 /* ---- hashing ---- */
 
+/* Of what is at most (PRIME - 1) * PRIME, so that one step leaves less than
+ * twice the prime. */
 static uint32_t
 reduce(uint64_t value)
 {
-    value = (value & PRIME) + (value >> 31);
     value = (value & PRIME) + (value >> 31);
     return (uint32_t)(value >= PRIME ? value - PRIME : value);
 }
@@ -62,7 +63,7 @@ static ro_secrets_hash
 hash_more(ro_secrets_hash hash, const char *bytes, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        uint64_t c = (uint64_t)(unsigned char)bytes[i] + 1;
+        unsigned char c = (unsigned char)bytes[i];
         hash.a = reduce((uint64_t)hash.a * BASE_A + c);
         hash.b = reduce((uint64_t)hash.b * BASE_B + c);
     }
@@ -131,7 +132,7 @@ add_pattern(table *t, ro_slice bytes, const ro_base64_core *core)
     return true;
 }
 
-/* Every form of one value; room holds 2 * (value.len + 3) bytes. */
+/* Every form of one value; room holds 2 * value.len bytes. */
 static bool
 add_value(ro_secrets *secrets, ro_slice value, char *room)
 {
@@ -260,7 +261,7 @@ add_values(ro_secrets *secrets, const ro_slice *values, size_t count,
     if (longest > limits->max_len) {
         return RO_SECRETS_TOO_LONG;
     }
-    room = ro_malloc(2 * (longest + 3));
+    room = ro_malloc(2 * longest);
     if (room == NULL) {
         return RO_SECRETS_NO_MEMORY;
     }

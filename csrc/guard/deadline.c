@@ -40,7 +40,7 @@ ro_deadlines_init(ro_deadlines *queue, int64_t start, int deadline_ms,
     for (int i = 0; i < RO_DUE_COUNT; i++) {
         queue->at[i] = NEVER;
     }
-    queue->at[RO_DUE_CANCEL] = queue->at[RO_DUE_END] = 0;
+    queue->at[RO_DUE_CANCEL] = queue->at[RO_DUE_END] = start;
     schedule(queue, deadline_ms);
 }
 

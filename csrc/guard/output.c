@@ -21,7 +21,7 @@ open_null(int flags)
     int fd;
     do {
         fd = RO_SYS(OPEN, open("/dev/null", O_RDWR | flags), -1);
-    } while (fd < 0 && errno == EINTR);
+    } while (fd == -1 && errno == EINTR);
     return fd;
 }
 
@@ -31,7 +31,7 @@ point(int from, int to)
     int fd;
     do {
         fd = RO_SYS(DUP2, dup2(from, to), -1);
-    } while (fd < 0 && (errno == EINTR || errno == EBUSY));
+    } while (fd == -1 && (errno == EINTR || errno == EBUSY));
     return fd;
 }
 
@@ -49,7 +49,7 @@ static bool
 settle(int fd, bool *closed)
 {
     int flags = RO_SYS(FCNTL, fcntl(fd, F_GETFD), -1);
-    if (flags >= 0) {
+    if (flags != -1) {
         *closed = (flags & FD_CLOEXEC) != 0;
         return true;
     }
@@ -58,8 +58,8 @@ settle(int fd, bool *closed)
     }
     *closed = true;
     int null = open_null(0);
-    if (null < 0 || null == fd) {
-        return null >= 0;
+    if (null == -1 || null == fd) {
+        return null != -1;
     }
     bool pointed = point(null, fd) == fd;
     (void)close(null);
@@ -76,18 +76,18 @@ ro_output_take(ro_output *output)
         }
     }
     output->null_fd = open_null(O_CLOEXEC);
-    if (output->null_fd < 0) {
+    if (output->null_fd == -1) {
         return false;
     }
     if (!output->closed[1]) {
         output->fd = copy_high(1);
-        if (output->fd < 0) {
+        if (output->fd == -1) {
             return false;
         }
     }
     if (!output->closed[2]) {
         output->error_fd = copy_high(2);
-        if (output->error_fd < 0) {
+        if (output->error_fd == -1) {
             return false;
         }
     }
@@ -97,7 +97,7 @@ ro_output_take(ro_output *output)
 static void
 drop(int *fd)
 {
-    if (*fd >= 0) {
+    if (*fd != -1) {
         (void)close(*fd);
         *fd = -1;
     }
@@ -106,10 +106,10 @@ drop(int *fd)
 void
 ro_output_undo(ro_output *output)
 {
-    if (output->fd >= 0) {
+    if (output->fd != -1) {
         (void)dup2(output->fd, 1);
     }
-    if (output->error_fd >= 0) {
+    if (output->error_fd != -1) {
         (void)dup2(output->error_fd, 2);
     }
     drop(&output->fd);
@@ -138,20 +138,20 @@ ro_output_write(int fd, ro_slice bytes, int64_t until)
         if (polled == 0) {
             continue;
         }
-        if (polled < 0) {
+        if (polled == -1) {
             /* write may block now, and the watcher knows */
             ro_clock_sleep(RETRY_MS);
         }
         size_t len = bytes.len - done < CHUNK ? bytes.len - done : CHUNK;
         ssize_t n = RO_SYS(WRITE, write(fd, bytes.ptr + done, len), -1);
+        if (n == -1 && errno != EAGAIN && errno != EINTR) {
+            return false;
+        }
         if (n > 0) {
             done += (size_t)n;
         }
-        else if (n == 0 || errno == EAGAIN) {
+        else {
             ro_clock_sleep(1); /* someone else was faster */
-        }
-        else if (errno != EINTR) {
-            return false;
         }
     }
     return true;

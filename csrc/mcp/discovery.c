@@ -18,7 +18,7 @@ typedef struct server {
     ro_entry **entries_end;
     ro_entry *versions; /* the last one first; earlier ones stay, because a
                            reader may still hold their bytes */
-    ro_reason reason;
+    ro_reason reason;   /* zeroed, it is RO_REASON_NONE */
 } server;
 
 struct ro_discovery {
@@ -104,44 +104,36 @@ find_locked(const ro_discovery *discovery, ro_slice name)
     return each;
 }
 
+/* NULL: out of memory. */
 static server *
-find(ro_discovery *discovery, ro_slice name)
+make_server(ro_slice name)
 {
-    pthread_mutex_lock(&discovery->lock);
-    server *found = find_locked(discovery, name);
-    pthread_mutex_unlock(&discovery->lock);
-    return found;
+    server *made = ro_calloc(1, sizeof(*made) + name.len);
+    if (made != NULL) {
+        char *bytes = (char *)(made + 1);
+        if (name.len != 0) {
+            memcpy(bytes, name.ptr, name.len);
+        }
+        made->name = ro_slice_of(bytes, name.len);
+        made->entries_end = &made->entries;
+    }
+    return made;
 }
 
 /* Found or made; NULL: out of memory. */
 static server *
 server_of(ro_discovery *discovery, ro_slice name)
 {
-    server *found = find(discovery, name);
-    if (found != NULL) {
-        return found;
-    }
-    server *made = ro_calloc(1, sizeof(*made) + name.len);
-    if (made == NULL) {
-        return NULL;
-    }
-    char *bytes = (char *)(made + 1);
-    if (name.len != 0) {
-        memcpy(bytes, name.ptr, name.len);
-    }
-    made->name = ro_slice_of(bytes, name.len);
-    made->entries_end = &made->entries;
-    made->reason = RO_REASON_NONE;
     pthread_mutex_lock(&discovery->lock);
-    found = find_locked(discovery, name); /* another thread's, meanwhile */
+    server *found = find_locked(discovery, name);
     if (found == NULL) {
-        made->next = discovery->servers;
-        discovery->servers = made;
-        found = made;
-        made = NULL;
+        found = make_server(name);
+        if (found != NULL) {
+            found->next = discovery->servers;
+            discovery->servers = found;
+        }
     }
     pthread_mutex_unlock(&discovery->lock);
-    ro_free(made);
     return found;
 }
 

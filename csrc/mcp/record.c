@@ -62,13 +62,12 @@ ro_record_success(ro_record *record, ro_slice structured)
     pthread_mutex_lock(&record->lock);
     if (!record->recorded) {
         record->recorded = true;
-        record->outcome = RO_CODE_OK;
         /* The copy stays readable after the lock: a second outcome is ignored.
          */
-        if (structured.len != 0
-            && ro_json_minify(structured, &record->structured) != RO_BUF_OK) {
-            record->outcome = RO_CODE_RUNTIME_FAILURE;
-        }
+        record->outcome
+            = ro_json_minify(structured, &record->structured) == RO_BUF_OK
+                  ? RO_CODE_OK
+                  : RO_CODE_RUNTIME_FAILURE;
     }
     pthread_mutex_unlock(&record->lock);
 }

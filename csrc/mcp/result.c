@@ -19,38 +19,38 @@ typedef enum verdict {
 static const field common_fields[] = {
     {"annotations", RO_JSON_OBJECT, false},
     {"_meta", RO_JSON_OBJECT, false},
-    {NULL, RO_JSON_NULL, false},
+    {.name = NULL},
 };
 
 static const field text_fields[] = {
     {"text", RO_JSON_STRING, true},
-    {NULL, RO_JSON_NULL, false},
+    {.name = NULL},
 };
 
 /* Of images and audio. */
 static const field media_fields[] = {
     {"data", RO_JSON_STRING, true},
     {"mimeType", RO_JSON_STRING, true},
-    {NULL, RO_JSON_NULL, false},
+    {.name = NULL},
 };
 
 static const field link_fields[] = {
     {"uri", RO_JSON_STRING, true},
     {"name", RO_JSON_STRING, true},
     {"mimeType", RO_JSON_STRING, false},
-    {NULL, RO_JSON_NULL, false},
+    {.name = NULL},
 };
 
 static const field embedded_fields[] = {
     {"resource", RO_JSON_OBJECT, true},
-    {NULL, RO_JSON_NULL, false},
+    {.name = NULL},
 };
 
 static const field resource_fields[] = {
     {"uri", RO_JSON_STRING, true},
     {"mimeType", RO_JSON_STRING, false},
     {"_meta", RO_JSON_OBJECT, false},
-    {NULL, RO_JSON_NULL, false},
+    {.name = NULL},
 };
 
 static const struct {
@@ -106,14 +106,13 @@ resource_fits(ro_slice block)
 static verdict
 judge_block(ro_slice block)
 {
-    ro_slice type;
-    if (ro_json_type_of(block) != RO_JSON_OBJECT
-        || ro_json_find(block, "type", &type) == 0
-        || ro_json_type_of(type) != RO_JSON_STRING
+    ro_slice type = {NULL, 0};
+    (void)ro_json_find(block, "type", &type);
+    if (ro_json_type_of(type) != RO_JSON_STRING
         || !fields_fit(block, common_fields)) {
         return BLOCK_MALFORMED;
     }
-    for (size_t i = 0; i < sizeof(block_types) / sizeof(block_types[0]); i++) {
+    for (size_t i = 0; i < sizeof(block_types) / sizeof(*block_types); i++) {
         if (!ro_json_string_is(type, ro_slice_str(block_types[i].type))) {
             continue;
         }
@@ -151,9 +150,8 @@ static ro_result_code
 judge_result(ro_slice result, ro_result *out)
 {
     ro_slice failed = ro_slice_str("false");
-    if (ro_json_type_of(result) != RO_JSON_OBJECT
-        || ro_json_find(result, "content", &out->content) == 0
-        || ro_json_type_of(out->content) != RO_JSON_ARRAY) {
+    (void)ro_json_find(result, "content", &out->content);
+    if (ro_json_type_of(out->content) != RO_JSON_ARRAY) {
         return RO_RESULT_MALFORMED;
     }
     (void)ro_json_find(result, "isError", &failed);

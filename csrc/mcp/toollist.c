@@ -18,7 +18,6 @@ read_page(ro_slice message, page *found)
 {
     ro_rpc rpc;
     if (ro_rpc_classify(message, &rpc) != RO_RPC_RESULT
-        || ro_json_type_of(rpc.result) != RO_JSON_OBJECT
         || ro_json_find(rpc.result, "tools", &found->tools) != 1
         || ro_json_type_of(found->tools) != RO_JSON_ARRAY
         || ro_json_find(rpc.result, "nextCursor", &found->cursor) > 1) {
@@ -31,9 +30,9 @@ read_page(ro_slice message, page *found)
 static bool
 is_named(ro_slice entry, ro_slice prefix, ro_slice tool)
 {
-    ro_slice name;
-    if (ro_json_find(entry, "name", &name) == 0
-        || ro_json_type_of(name) != RO_JSON_STRING || prefix.len > tool.len
+    ro_slice name = {NULL, 0};
+    (void)ro_json_find(entry, "name", &name);
+    if (ro_json_type_of(name) != RO_JSON_STRING || prefix.len > tool.len
         || !ro_slice_equal(prefix, ro_slice_of(tool.ptr, prefix.len))) {
         return false;
     }
@@ -126,7 +125,7 @@ put_entries(ro_shaper *up, ro_slice tools, const ro_list_query *query,
             put_entry(up, entry, query->budget);
         }
         if (up->to.code != RO_BUF_OK) {
-            return true;
+            break;
         }
         list->kept++;
         if (query->entry != NULL && !query->entry(query->arg, entry)) {
@@ -147,7 +146,7 @@ ro_list_reduce(ro_slice message, const ro_list_query *query, ro_list *list,
                ro_buf *out)
 {
     static const ro_list nothing;
-    page found = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    page found = {.cursor = {NULL, 0}};
     size_t before = out->len;
     *list = nothing;
     if (!read_page(message, &found)) {
@@ -178,13 +177,14 @@ ro_list_reduce(ro_slice message, const ro_list_query *query, ro_list *list,
 
 /* ---- cursors that were seen ---- */
 
-/* Two runs of FNV-1a over the text, unlike in start and mixing. */
+/* Two runs of FNV-1a over the text and the quote behind it, unlike in start
+ * and mixing. */
 static void
 hash_text(ro_slice raw, uint64_t hash[2], size_t *len)
 {
     const uint64_t prime = UINT64_C(0x100000001b3);
     const char *ptr = raw.ptr + 1;
-    const char *end = raw.ptr + raw.len - 1;
+    const char *end = raw.ptr + raw.len;
     hash[0] = UINT64_C(0xcbf29ce484222325);
     hash[1] = UINT64_C(0x9e3779b97f4a7c15);
     *len = 0;

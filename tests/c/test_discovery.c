@@ -45,6 +45,22 @@ test_entries_are_kept_by_server(void)
     ro_discovery_free(found);
 }
 
+/* Names and entries of no byte and of one. */
+static void
+test_short_ones_are_kept(void)
+{
+    const ro_slice none = {NULL, 0};
+    ro_discovery *found = ro_discovery_new(none);
+    CHECK(ro_discovery_add(found, none, none));
+    CHECK(ro_discovery_add(found, S("s"), S("7")));
+    ro_discovery_note_version(found, none, S("8"));
+    CHECK(entry_is(ro_discovery_next(found, none, NULL), ""));
+    CHECK(entry_is(ro_discovery_next(found, S("s"), NULL), "7"));
+    CHECK(ro_slice_equal(ro_discovery_version(found, none), S("8")));
+    CHECK(ro_discovery_tool(found).len == 0);
+    ro_discovery_free(found);
+}
+
 static void
 test_the_first_note_of_a_server_stays(void)
 {
@@ -207,11 +223,12 @@ live(void *ctx)
     if (found == NULL) {
         return false;
     }
+    CHECK(ro_slice_equal(ro_discovery_tool(found), S("srv_read")));
     ro_discovery_note(found, S("srv"), RO_REASON_TLS);
     ro_discovery_note_version(found, S("srv"), S("\"1\""));
     bool whole = ro_discovery_add(found, S("srv"), S(good));
     bool allowed = ro_discovery_judge(found, S("srv")) == RO_HINTS_READ_ONLY;
-    CHECK(whole || !allowed);
+    CHECK(whole == (ro_discovery_next(found, S("srv"), NULL) != NULL));
     whole = allowed && ro_discovery_noted(found, S("srv")) == RO_REASON_TLS
             && ro_discovery_version(found, S("srv")).len == 3;
     ro_discovery_free(found);
@@ -228,6 +245,7 @@ int
 main(void)
 {
     test_entries_are_kept_by_server();
+    test_short_ones_are_kept();
     test_the_first_note_of_a_server_stays();
     test_the_last_version_of_a_server_counts();
     test_only_one_entry_is_judged();

@@ -208,8 +208,9 @@ live(void *ctx)
     struct gated it = {ctx, ro_gate_new(S("srv_read"))};
     ro_buf out;
     ro_buf_init(&out, RO_MAX_STDIN);
-    bool whole = it.gate != NULL && opens(it, "srv", "{\"a\":1}")
-                 && ro_gate_pass(it.gate, S("srv"), S("read"), &out);
+    bool opened = opens(it, "srv", "{\"a\":1}");
+    CHECK(opened == (ro_gate_state_of(it.gate) == RO_GATE_OPEN));
+    bool whole = opened && ro_gate_pass(it.gate, S("srv"), S("read"), &out);
     CHECK(whole == (ro_gate_state_of(it.gate) == RO_GATE_USED));
     ro_buf_free(&out);
     ro_gate_free(it.gate);

@@ -58,6 +58,14 @@ static void
 test_lower(void)
 {
     ro_deadlines queue = make();
+    CHECK(ro_deadlines_lower(&queue, START, 0)); /* at once */
+    CHECK(ro_deadlines_left(&queue, START) == 0);
+    CHECK(ro_deadlines_wait(&queue, START) == 0);
+    /* up to the deadline itself, taken or not */
+    queue = make();
+    CHECK(!ro_deadlines_lower(&queue, START + 15000, 100));
+    CHECK(ro_deadlines_lower(&queue, START + 14999, 100));
+    queue = make();
     CHECK(!ro_deadlines_lower(&queue, START, 15000));
     CHECK(!ro_deadlines_lower(&queue, START, 16000));
     CHECK(!ro_deadlines_lower(&queue, START, -1));
@@ -82,6 +90,11 @@ test_hook(void)
 {
     ro_deadlines queue = make();
     CHECK(ro_deadlines_take(&queue, START + 1000) == RO_DUE_COUNT);
+    /* what is due at one time comes in the order of the list */
+    ro_deadlines_put(&queue, RO_DUE_HOOK, START + 15000);
+    CHECK(ro_deadlines_take(&queue, START + 15000) == RO_DUE_CANCEL);
+    CHECK(ro_deadlines_take(&queue, START + 15000) == RO_DUE_HOOK);
+    queue = make();
     ro_deadlines_put(&queue, RO_DUE_HOOK, START + 1500);
     CHECK(ro_deadlines_wait(&queue, START + 1000) == 500);
     CHECK(ro_deadlines_take(&queue, START + 1500) == RO_DUE_HOOK);

@@ -149,6 +149,29 @@ test_spared(void)
     ro_procs_free(&spared);
 }
 
+/* A list that fills its block: a sanitizer sees one more than there is. Marks
+ * of a call before do not count. */
+static void
+test_exact(void)
+{
+    ro_procs procs;
+    ro_procs spared = {0};
+    ro_procs before = {0};
+    ro_lineage lineage = {.self = SELF, .spared = &spared};
+    CHECK(ro_procs_init(&procs, 2));
+    add(&procs, 101, SELF, 60);
+    add(&procs, 102, SELF, 61);
+    CHECK(procs.len == procs.cap);
+    CHECK(!ro_descendants_mark(&procs, &lineage));
+    CHECK(ro_descendants_fresh(&procs, &before) == 2);
+    lineage.spare_before = 61; /* older ones, not those of the same tick */
+    CHECK(!ro_descendants_mark(&procs, &lineage));
+    CHECK(mark_of(&procs, 101) == RO_PROC_OTHER);
+    CHECK(mark_of(&procs, 102) == RO_PROC_OURS);
+    CHECK(ro_descendants_fresh(&procs, &before) == 1);
+    ro_procs_free(&procs);
+}
+
 /* Snapshots are not taken at one instant. */
 static void
 test_torn(void)
@@ -280,6 +303,7 @@ main(void)
     test_status();
     test_family();
     test_spared();
+    test_exact();
     test_torn();
     test_long_chain();
     test_fresh();

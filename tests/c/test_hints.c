@@ -24,6 +24,11 @@ static const struct {
            "\"openWorldHint\":false}"),
      RO_HINTS_READ_ONLY},
     {ENTRY("{\"\\u0072eadOnlyHint\":true}"), RO_HINTS_READ_ONLY},
+    /* the longest spelling of the longest name */
+    {ENTRY("{\"readOnlyHint\":true,\"\\u0064\\u0065\\u0073\\u0074\\u0072"
+           "\\u0075\\u0063\\u0074\\u0069\\u0076\\u0065\\u0048\\u0069"
+           "\\u006e\\u0074\":false}"),
+     RO_HINTS_READ_ONLY},
     /* title and unknown keys do not matter */
     {ENTRY("{\"title\":5,\"readOnlyHint\":true,\"x\":{\"y\":[1]}}"),
      RO_HINTS_READ_ONLY},

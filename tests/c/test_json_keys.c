@@ -5,6 +5,8 @@
 #include "core/alloc.h"
 #include "core/json_keys.h"
 
+#include <sys/auxv.h>
+
 /* A document of that many keys of four bytes, "k" and two digits or letters,
  * each in quotes and a byte behind it. */
 #define KEY 5u
@@ -49,7 +51,10 @@ test_growth(void)
             CHECK(add(&keys, 0, nth) == RO_JSON_OK);
         }
         CHECK(keys.count == count && keys.cap >= count);
+        CHECK(count <= RO_JSON_FEW_KEYS
+              || keys.slot_count == keys.cap + keys.cap / 2);
         CHECK(keys.slot_count > keys.count);
+        CHECK(count != 1000 || keys.cap == 16 * RO_JSON_FEW_KEYS);
         for (size_t nth = 0; nth < count; nth++) {
             CHECK(add(&keys, 0, nth) == RO_JSON_DUPLICATE_KEY);
         }
@@ -64,49 +69,83 @@ test_growth(void)
 static void
 test_growth_is_bounded_by_the_rest(void)
 {
-    enum { COUNT = RO_JSON_FEW_KEYS + 1 };
+    for (size_t left = 0; left < 20; left++) {
+        size_t count = RO_JSON_FEW_KEYS + 1 + left;
+        char *doc = document(count);
+        ro_json_keys keys;
+        ro_json_keys_init(&keys, ro_slice_of(doc, count * KEY));
+        for (size_t nth = 0; nth <= RO_JSON_FEW_KEYS; nth++) {
+            CHECK(add(&keys, 0, nth) == RO_JSON_OK);
+        }
+        CHECK(keys.cap == RO_JSON_FEW_KEYS + 1 + (left * KEY + 1) / 4);
+        ro_json_keys_free(&keys);
+        free(doc);
+    }
+}
+
+/* Keys begin all over the table. */
+static void
+test_spread(void)
+{
+    enum { COUNT = RO_JSON_FEW_KEYS - 1 };
     char *doc = document(COUNT);
     ro_json_keys keys;
+    size_t above = 0;
     ro_json_keys_init(&keys, ro_slice_of(doc, COUNT * KEY));
+    keys.seed[0] = keys.seed[1] = 0;
     for (size_t nth = 0; nth < COUNT; nth++) {
         CHECK(add(&keys, 0, nth) == RO_JSON_OK);
     }
-    CHECK(keys.cap == COUNT);
+    for (uint32_t slot = RO_JSON_FEW_SLOTS / 2; slot < RO_JSON_FEW_SLOTS;
+         slot++) {
+        above += keys.slots[slot] != 0;
+    }
+    CHECK(above > COUNT / 4 && above < COUNT - COUNT / 4);
     ro_json_keys_free(&keys);
     free(doc);
 }
 
 /* A closed object's keys are gone: from the table, not only from the count;
  * those of the objects around it stay. */
+static size_t
+taken(const ro_json_keys *keys)
+{
+    size_t count = 0;
+    for (uint32_t slot = 0; slot < keys->slot_count; slot++) {
+        count += keys->slots[slot] != 0;
+    }
+    return count;
+}
+
 static void
 test_drop(void)
 {
-    enum { OUTER = 10, INNER = 200 };
-    char *doc = document(OUTER + INNER);
-    ro_json_keys keys;
-    ro_json_keys_init(&keys, ro_slice_of(doc, (OUTER + INNER) * KEY));
-    for (size_t nth = 0; nth < OUTER; nth++) {
-        CHECK(add(&keys, 0, nth) == RO_JSON_OK);
-    }
-    for (int round = 0; round < 3; round++) {
-        for (size_t nth = OUTER; nth < OUTER + INNER; nth++) {
-            CHECK(add(&keys, OUTER, nth) == RO_JSON_OK);
+    enum { INNER = 200 };
+    static const uint32_t outers[] = {0, 1, 10};
+    for (size_t i = 0; i < sizeof(outers) / sizeof(outers[0]); i++) {
+        uint32_t outer = outers[i];
+        char *doc = document(outer + INNER);
+        ro_json_keys keys;
+        ro_json_keys_init(&keys, ro_slice_of(doc, (outer + INNER) * KEY));
+        for (size_t nth = 0; nth < outer; nth++) {
+            CHECK(add(&keys, 0, nth) == RO_JSON_OK);
         }
-        CHECK(add(&keys, OUTER, 0) == RO_JSON_OK); /* another object's */
-        CHECK(add(&keys, OUTER, OUTER) == RO_JSON_DUPLICATE_KEY);
-        ro_json_keys_drop(&keys, OUTER);
-        CHECK(keys.count == OUTER);
-        size_t taken = 0;
-        for (uint32_t slot = 0; slot < keys.slot_count; slot++) {
-            taken += keys.slots[slot] != 0;
+        for (int round = 0; round < 3; round++) {
+            for (size_t nth = outer; nth < outer + INNER; nth++) {
+                CHECK(add(&keys, outer, nth) == RO_JSON_OK);
+            }
+            CHECK(outer == 0 || add(&keys, outer, 0) == RO_JSON_OK);
+            CHECK(add(&keys, outer, outer) == RO_JSON_DUPLICATE_KEY);
+            ro_json_keys_drop(&keys, outer);
+            CHECK(keys.count == outer && taken(&keys) == outer);
         }
-        CHECK(taken == OUTER);
+        CHECK(outer == 0 || add(&keys, 0, 0) == RO_JSON_DUPLICATE_KEY);
+        ro_json_keys_drop(&keys, 0);
+        CHECK(keys.count == 0 && taken(&keys) == 0);
+        CHECK(add(&keys, 0, 0) == RO_JSON_OK);
+        ro_json_keys_free(&keys);
+        free(doc);
     }
-    CHECK(add(&keys, 0, 0) == RO_JSON_DUPLICATE_KEY);
-    ro_json_keys_drop(&keys, 0);
-    CHECK(keys.count == 0 && add(&keys, 0, 0) == RO_JSON_OK);
-    ro_json_keys_free(&keys);
-    free(doc);
 }
 
 /* The seed decides where a key goes, all 16 bytes of it, and it is the
@@ -121,6 +160,7 @@ test_seed(void)
     ro_json_keys_init(&one, ro_slice_of(doc, KEY));
     ro_json_keys_init(&two, ro_slice_of(doc, KEY));
     CHECK(one.seed[0] == two.seed[0] && one.seed[1] == two.seed[1]);
+    CHECK(memcmp(one.seed, (const void *)getauxval(AT_RANDOM), 16) == 0);
     CHECK((one.seed[0] | one.seed[1]) != 0);
     CHECK(add(&one, 0, 0) == RO_JSON_OK);
     for (int half = 0; half < 2; half++) {
@@ -195,6 +235,25 @@ test_known_answers(void)
     }
 }
 
+/* Two keys of one hash are still two: these are, under the bytes 0 to 15. */
+static void
+test_one_hash(void)
+{
+    static const char doc[] = "{\"6nkz\":1,\"3lq4\":2}";
+    const ro_slice one = ro_slice_of(doc + 1, 6);
+    const ro_slice other = ro_slice_of(doc + 10, 6);
+    ro_json_keys keys;
+    ro_json_keys_init(&keys, ro_slice_str(doc));
+    keys.seed[0] = UINT64_C(0x0706050403020100);
+    keys.seed[1] = UINT64_C(0x0f0e0d0c0b0a0908);
+    CHECK(ro_json_keys_add(&keys, 0, one, false) == RO_JSON_OK);
+    CHECK(ro_json_keys_add(&keys, 0, other, false) == RO_JSON_OK);
+    CHECK(keys.stack[0].hash == keys.stack[1].hash);
+    CHECK(ro_json_keys_add(&keys, 0, one, false) == RO_JSON_DUPLICATE_KEY);
+    CHECK(ro_json_keys_add(&keys, 0, other, false) == RO_JSON_DUPLICATE_KEY);
+    ro_json_keys_free(&keys);
+}
+
 static void
 test_no_memory(void)
 {
@@ -220,9 +279,11 @@ main(void)
 {
     test_growth();
     test_growth_is_bounded_by_the_rest();
+    test_spread();
     test_drop();
     test_seed();
     test_known_answers();
+    test_one_hash();
     test_no_memory();
     return check_end();
 }

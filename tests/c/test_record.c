@@ -28,6 +28,10 @@ test_a_success_keeps_what_was_structured(void)
     CHECK(ro_slice_equal(ro_record_structured(record), S("{\"a\":1e2}")));
     ro_record_free(record);
     record = ro_record_new();
+    ro_record_success(record, S("7"));
+    CHECK(ro_slice_equal(ro_record_structured(record), S("7")));
+    ro_record_free(record);
+    record = ro_record_new();
     ro_record_success(record, (ro_slice){NULL, 0});
     CHECK(ro_record_outcome(record, &code) && code == RO_CODE_OK);
     CHECK(ro_record_structured(record).len == 0);

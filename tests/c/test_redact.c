@@ -6,8 +6,6 @@
 
 #include "check.h"
 
-#include <time.h>
-
 #define R RO_REDACTED
 
 static ro_secrets *
@@ -141,6 +139,35 @@ check_forms(void)
     CHECK(secret("\"{\\\"a\\\":\\\"\\\\u0073\\\\u0033cret/canary\\\"}\"",
                  "\"{\\\"a\\\":\\\"" R "\\\"}\""));
     CHECK(secret("\"\\\\\\\\\\\\\\\\u0073\\u0033cret/canary\"", "\"" R "\""));
+}
+
+/* A secret with percent signs of its own, in a text that has it encoded once:
+ * all of them resolved it would be too short to be looked for. */
+static void
+check_percent_signs(void)
+{
+    static const char *const texts[] = {"b%42bcdef", NULL};
+    ro_secrets *secrets = compile(texts);
+    ro_redact_rules rules = {.secrets = secrets};
+    CHECK(gives(&rules, "\"<b%42bcdef>\"", "\"<" R ">\""));
+    CHECK(gives(&rules, "\"<b%2542bcdef>\"", "\"<" R ">\""));
+    CHECK(gives(&rules, "\"<bBbcdef>\"", "\"<bBbcdef>\""));
+    ro_secrets_free(secrets);
+}
+
+/* A text of JSON in a text of JSON and so on: searched down to the bound, and
+ * no further. Each level doubles the backslashes. */
+static void
+check_nesting(void)
+{
+    for (unsigned level = 0; level <= RO_MAX_NESTED_TEXTS + 1; level++) {
+        char in[1024] = "\"";
+        size_t len = 1 + ((size_t)1 << level);
+        memset(in + 1, '\\', len - 1);
+        (void)snprintf(in + len, sizeof(in) - len, "%s",
+                       "u00733cret/canary\"");
+        CHECK(secret(in, level <= RO_MAX_NESTED_TEXTS ? "\"" R "\"" : in));
+    }
 }
 
 static void
@@ -292,6 +319,12 @@ check_codes(void)
     CHECK(code_of("\"s3cret/canary\"", &rules, 22) == RO_REDACT_TOO_LARGE);
     CHECK(code_of("\"aaaaaaaaaaaa\"", &rules, 17) == RO_REDACT_TOO_LARGE);
     CHECK(code_of("[1,2,3,4]", &rules, 12) == RO_REDACT_TOO_LARGE);
+    /* marks have 32 bits; what is too large is not looked at */
+    ro_buf buf;
+    ro_buf_init(&buf, 999);
+    CHECK(ro_redact(ro_slice_of("1", UINT32_MAX), &rules, &buf)
+          == RO_REDACT_TOO_LARGE);
+    ro_buf_free(&buf);
     ro_secrets_free(secrets);
 }
 
@@ -324,65 +357,19 @@ check_no_memory(void)
     ro_secrets_free(secrets);
 }
 
-/* 1 MiB strings that make each reading and each search work hard. */
-static void
-check_hostile(void)
-{
-    static const char *const parts[] = {
-        "s3cret/canary", "s3cret/canar", "%73",       "%25",
-        "%2573",         "\\\\",         "\\\\u0025", "s",
-        "aaaaaaaa",      "AAAA",         "\\u0073",   "\",\"aaaaaaaa",
-    };
-    static const char *const texts[]
-        = {"s3cret/canary", "aaaaaaaaaaaaaaaa", "%25%25%25%25", NULL};
-    size_t room = 1024 * 1024;
-    char *in = malloc(room);
-    ro_secrets *secrets = compile(texts);
-    ro_redact_rules rules = {.secrets = secrets, .shapes = true};
-    ro_json_limits strict = {.max_bytes = SIZE_MAX, .max_depth = 64};
-
-    if (in == NULL) {
-        abort();
-    }
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        size_t part = strlen(parts[i]);
-        size_t len = 2;
-        ro_buf buf;
-        clock_t start;
-        in[0] = '[';
-        in[1] = '"';
-        while (len + part + 2 <= room) {
-            memcpy(in + len, parts[i], part);
-            len += part;
-        }
-        in[len++] = '"';
-        in[len++] = ']';
-        CHECK(ro_json_validate(ro_slice_of(in, len), &strict, NULL)
-              == RO_JSON_OK);
-        ro_buf_init(&buf, SIZE_MAX);
-        start = clock();
-        CHECK(ro_redact(ro_slice_of(in, len), &rules, &buf) == RO_REDACT_OK);
-        CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5.0);
-        CHECK(ro_json_validate(ro_buf_slice(&buf), &strict, NULL)
-              == RO_JSON_OK);
-        ro_buf_free(&buf);
-    }
-    free(in);
-    ro_secrets_free(secrets);
-}
-
 int
 main(void)
 {
     check_places();
     check_lengths();
     check_forms();
+    check_percent_signs();
+    check_nesting();
     check_alphabets();
     check_whole_characters();
     check_shapes();
     check_attestation();
     check_codes();
     check_no_memory();
-    check_hostile();
     return check_end();
 }

@@ -75,6 +75,8 @@ static const struct {
     {CONTENT("{}"), RO_RESULT_MALFORMED},
     {CONTENT("{\"text\":\"a\"}"), RO_RESULT_MALFORMED},
     {CONTENT("{\"type\":null,\"text\":\"a\"}"), RO_RESULT_MALFORMED},
+    {CONTENT("{\"type\":5,\"text\":\"a\"}"), RO_RESULT_MALFORMED},
+    {CONTENT("[\"type\",\"text\"]"), RO_RESULT_MALFORMED},
     {CONTENT("{\"type\":\"Text\",\"text\":\"a\"}"), RO_RESULT_MALFORMED},
     {CONTENT("{\"type\":\"text\\u0000\",\"text\":\"a\"}"),
      RO_RESULT_MALFORMED},

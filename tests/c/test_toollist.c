@@ -293,6 +293,34 @@ test_bounds(void)
     ro_buf_free(&out);
 }
 
+/* An entry that is refused when a part of it is written already leaves no
+ * trace in an audit's list. */
+static void
+test_no_trace_of_what_is_refused(void)
+{
+    static char message[4 * RO_MAX_UP_VALUES];
+    const ro_list_query query = {.prefix = {NULL, 0}};
+    ro_list list;
+    ro_buf out;
+    size_t len = (size_t)snprintf(
+        message, sizeof(message), "%s",
+        "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"tools\":["
+        "{\"name\":\"u\",\"title\":[0");
+    for (size_t i = 0; i < RO_MAX_UP_VALUES; i++) {
+        message[len++] = ',';
+        message[len++] = '0';
+    }
+    (void)snprintf(message + len, sizeof(message) - len, "%s",
+                   "]},{\"name\":\"t\"}]}}");
+    ro_buf_init(&out, 1u << 20);
+    CHECK(ro_list_reduce(ro_slice_str(message), &query, &list, &out)
+          == RO_LIST_OK);
+    CHECK(list.kept == 2);
+    CHECK(ro_slice_equal(ro_buf_slice(&out),
+                         ro_slice_str(TOOLS("{\"name\":\"t\"}"))));
+    ro_buf_free(&out);
+}
+
 static void
 test_long_cursors(void)
 {
@@ -314,33 +342,45 @@ test_long_cursors(void)
     ro_buf_free(&out);
 }
 
+/* The cursor in a block of its exact size, so that a sanitizer sees one byte
+ * over. */
+static ro_cursor_code
+add(ro_cursors *cursors, const char *raw)
+{
+    size_t len = strlen(raw);
+    char *exact = malloc(len);
+    if (exact == NULL) {
+        abort();
+    }
+    memcpy(exact, raw, len);
+    ro_cursor_code code = ro_cursors_add(cursors, ro_slice_of(exact, len));
+    free(exact);
+    return code;
+}
+
 static void
 test_cursors(void)
 {
     ro_cursors cursors = {.count = 0};
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"a\"")) == RO_CURSOR_NEW);
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"b\"")) == RO_CURSOR_NEW);
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"ab\"")) == RO_CURSOR_NEW);
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"a\\u0000\""))
-          == RO_CURSOR_NEW);
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"\"")) == RO_CURSOR_NEW);
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"a\""))
-          == RO_CURSOR_REPEATED);
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"\\u0061\""))
-          == RO_CURSOR_REPEATED);
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"\xc3\xa4\""))
-          == RO_CURSOR_NEW);
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"\\u00E4\""))
-          == RO_CURSOR_REPEATED);
+    CHECK(add(&cursors, "\"a\"") == RO_CURSOR_NEW);
+    CHECK(add(&cursors, "\"b\"") == RO_CURSOR_NEW);
+    CHECK(add(&cursors, "\"ab\"") == RO_CURSOR_NEW);
+    CHECK(add(&cursors, "\"a\\u0000\"") == RO_CURSOR_NEW);
+    CHECK(add(&cursors, "\"\"") == RO_CURSOR_NEW);
+    CHECK(add(&cursors, "\"a\"") == RO_CURSOR_REPEATED);
+    CHECK(add(&cursors, "\"\\u0061\"") == RO_CURSOR_REPEATED);
+    CHECK(add(&cursors, "\"\xc3\xa4\"") == RO_CURSOR_NEW);
+    CHECK(add(&cursors, "\"\\u00E4\"") == RO_CURSOR_REPEATED);
+    /* Both halves of the hash count: these two share the FNV-1a half. */
+    CHECK(add(&cursors, "\"8yn0iYCKYHlIj4-BwPqk\"") == RO_CURSOR_NEW);
+    CHECK(add(&cursors, "\"GReLUrM4wMqfg9yzV3KQ\"") == RO_CURSOR_NEW);
     for (unsigned i = (unsigned)cursors.count; i < RO_MAX_PAGES; i++) {
         char raw[16];
         (void)snprintf(raw, sizeof(raw), "\"page-%u\"", i);
-        CHECK(ro_cursors_add(&cursors, ro_slice_str(raw)) == RO_CURSOR_NEW);
+        CHECK(add(&cursors, raw) == RO_CURSOR_NEW);
     }
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"z\""))
-          == RO_CURSOR_TOO_MANY);
-    CHECK(ro_cursors_add(&cursors, ro_slice_str("\"a\""))
-          == RO_CURSOR_REPEATED);
+    CHECK(add(&cursors, "\"z\"") == RO_CURSOR_TOO_MANY);
+    CHECK(add(&cursors, "\"a\"") == RO_CURSOR_REPEATED);
     CHECK(cursors.count == RO_MAX_PAGES);
 }
 
@@ -381,6 +421,7 @@ main(void)
     test_the_scanner_bounds_the_depth_of_each_entry();
     test_list();
     test_bounds();
+    test_no_trace_of_what_is_refused();
     test_long_cursors();
     test_cursors();
 #ifdef RO_TEST_ALLOC
