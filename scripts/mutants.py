@@ -4,13 +4,14 @@
 
 Each mutant is one file with one operator, constant or statement changed. It is compiled, linked
 with the unchanged rest, and run against the C tests that are named for its file in `HEART`: plain
-first, which kills nearly all of them quickly, then, if it survived, with ASan and UBSan. A test
-that fails, crashes or hangs kills it; a mutant that does not compile does not count. The order is
-fixed and spreads over all files, so that a short run samples every one of them.
+first, which kills nearly all of them quickly, then, if it survived, with ASan and UBSan, and one
+that changes a lock also with TSan. A test that fails, crashes or hangs kills it; a mutant that does
+not compile does not count. The order is fixed and spreads over all files, so that a short run
+samples every one of them.
 
 Exit 0 when every survivor stands in tests/c/mutants.txt with its reason, 1 otherwise, and also when
 that file names a mutant that no longer exists or that was killed. Needs gcc, and the objects of
-`scripts/ctest.sh plain asan`, which it makes.
+`scripts/ctest.sh plain asan tsan`, which it makes.
 """
 
 from __future__ import annotations
@@ -20,21 +21,25 @@ import hashlib
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 KNOWN = ROOT / "tests" / "c" / "mutants.txt"
-# A test that loops ends by processor time, whatever else the machine does; one that waits by the
-# clock.
-CPU_LIMIT_S = 10
+# A test that loops ends by processor time, whatever else the machine does. One that waits ends when
+# no thread of it ran at so many looks; if it has children, by the clock.
+CPU_LIMIT_S = 8
 LIMIT_S = 60.0
+LOOK_S = 0.1
+LOOKS = 15
 # source file -> the test programs that hold it to its contract, the quickest first
 HEART = {
     "csrc/mcp/gate.c": ["test_gate"],
@@ -53,6 +58,12 @@ HEART = {
     "csrc/guard/descendants.c": ["test_guard_descendants"],
     "csrc/guard/deadline.c": ["test_guard_deadline"],
     "csrc/guard/output.c": ["test_guard_output"],
+}
+# what a survivor has to pass as well, because a mutant may cost time alone
+SLOW = {
+    "csrc/core/json_keys.c": ["test_hostile"],
+    "csrc/core/secrets.c": ["test_hostile"],
+    "csrc/core/redact.c": ["test_hostile"],
 }
 # what is looked for in code -> what it becomes
 CHANGES = [
@@ -120,7 +131,7 @@ def mutants_of(file: str) -> Iterator[Mutant]:
         line = " ".join(source[start:stop].rstrip("\\").split())
         if not source[start:stop].startswith(" ") or _SKIPPED_LINES.match(line):
             continue  # a preprocessor's line, a declaration at file scope, a table
-        before = source[at:end].strip()
+        before = " ".join(source[at:end].split())
         key = (line, before, text)
         seen[key] = seen.get(key, 0) + 1
         yield Mutant(file, at, end, text, line, before, seen[key])
@@ -140,14 +151,59 @@ def known_survivors() -> dict[str, str]:
     return found
 
 
+def sleeps(pid: int) -> bool:
+    """Whether every thread of a process waits, and for no child."""
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            state = (task / "stat").read_text().rpartition(") ")[2][0]
+            if state != "S" or (task / "children").read_text():
+                return False
+    except OSError:  # it has ended
+        return False
+    return True
+
+
+def passes(program: Path) -> bool:
+    """Whether a test program ends by itself and well."""
+    process = subprocess.Popen(
+        ["sh", "-c", f'ulimit -t {CPU_LIMIT_S}; exec "$0"', program],
+        cwd=program.parent,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "ASAN_OPTIONS": "detect_leaks=1", "RO_TEST_FIRST": "1"},
+    )
+    end = time.monotonic() + LIMIT_S
+    looks = 0
+    try:
+        while looks < LOOKS and time.monotonic() < end:
+            try:
+                return process.wait(LOOK_S) == 0
+            except subprocess.TimeoutExpired:
+                looks = looks + 1 if sleeps(process.pid) else 0
+        return False
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 class Bench:
     """Compiles and runs mutants against the objects of one variant of the C tests."""
 
     def __init__(self, directory: Path, variant: str, *flags: str) -> None:
         self.directory = directory
         self.objects = ROOT / "build" / "ctest" / variant
+        self.archive = directory / f"{variant}.a"
         make = ["make", "--no-print-directory", "-f", "scripts/ctest.mk", f"VARIANT={variant}"]
-        subprocess.run([*make, "-j2"], cwd=ROOT, check=True)
+        programs = {
+            str(self.objects / test)
+            for tests in (*HEART.values(), *SLOW.values())
+            for test in tests
+        }
+        wanted = [os.path.relpath(program, ROOT) for program in programs]
+        subprocess.run([*make, "--silent", "-j2", *wanted], cwd=ROOT, check=True)
         text = subprocess.run(
             [*make, "--dry-run", "--always-make"],
             cwd=ROOT,
@@ -158,51 +214,65 @@ class Bench:
         commands = [shlex.split(line) for line in text.splitlines() if "csrc/mcp/gate.c" in line]
         dropped = ("-MMD", "-MP", "-Werror", "-g")
         self.compile = [word for word in commands[0] if word not in dropped]
-        self.compile += flags
+        self.compile += ["-w", *flags]
         links = [line for line in text.splitlines() if line.split("-o ")[-1].endswith("/test_gate")]
-        self.link = shlex.split(links[0])
+        words = shlex.split(links[0])
+        ours = [word for word in words if "/csrc/" in word]
+        self.link = [word for word in words if not word.endswith(".o")]
+        # of an archive the linker takes what is needed, which is far less than all
+        subprocess.run(["ar", "rcs", self.archive, *ours], cwd=ROOT, check=True)
 
-    def survives(self, mutant: Mutant) -> bool | None:
-        """Whether no test notices; None when it does not compile."""
+    def survives(self, mutant: Mutant, tests: Sequence[str]) -> bool | None:
+        """Whether none of the tests notices; None when it does not compile."""
+        source = (ROOT / mutant.file).read_text()
         with tempfile.TemporaryDirectory(dir=self.directory) as work:
-            built = self._build(mutant, Path(work))
+            changed = Path(work, mutant.file)
+            changed.parent.mkdir(parents=True)
+            changed.write_text(source[: mutant.at] + mutant.text + source[mutant.end :])
+            built = self._compiled(changed, Path(work))
             if built is None:
                 return None
-            tests = HEART[mutant.file]
-            return all(self._passes(test, mutant, built, Path(work)) for test in tests)
+            return all(passes(self._linked(test, mutant, built)) for test in tests)
 
-    def _build(self, mutant: Mutant, work: Path) -> Path | None:
-        source = (ROOT / mutant.file).read_text()
-        changed = work / Path(mutant.file).name
-        changed.write_text(source[: mutant.at] + mutant.text + source[mutant.end :])
-        built = work / "mutant.o"
-        command = [str(changed) if word == "csrc/mcp/gate.c" else word for word in self.compile]
+    def _compiled(self, source: Path, work: Path) -> Path | None:
+        """The object of a source; what was changed below `work` is found there first."""
+        built = work / f"{source.stem}.o"
+        command = [str(source) if word == "csrc/mcp/gate.c" else word for word in self.compile]
         command[command.index("-o") + 1] = str(built)
-        command.insert(1, f"-I{(ROOT / mutant.file).parent}")
+        command.insert(1, f"-I{work / 'csrc'}")
         done = subprocess.run(command, cwd=ROOT, capture_output=True)
         return built if done.returncode == 0 else None
 
-    def _passes(self, test: str, mutant: Mutant, built: Path, work: Path) -> bool:
-        program = work / test
-        ours = str((self.objects / mutant.file).with_suffix(".o").relative_to(ROOT))
-        command = []
-        for word in self.link:
-            word = word.replace("/test_gate", f"/{test}")
-            command.append(str(built) if word == ours else word)
+    def _linked(self, test: str, mutant: Mutant, built: Path) -> Path:
+        """The test program; the test is compiled again if it includes what was changed."""
+        program = built.parent / test
+        source = ROOT / "tests" / "c" / f"{test}.c"
+        of_test: Path | None = self.objects / "tests" / "c" / f"{test}.o"
+        if f'#include "{mutant.file.removeprefix("csrc/")}"' in source.read_text():
+            of_test = self._compiled(source, built.parent)
+        command = [self.link[0], str(of_test), str(built), str(self.archive), *self.link[1:]]
         command[command.index("-o") + 1] = str(program)
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-        try:
-            done = subprocess.run(
-                ["sh", "-c", f'ulimit -t {CPU_LIMIT_S}; exec "$0"', program],
-                cwd=work,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=LIMIT_S,
-                env={**os.environ, "ASAN_OPTIONS": "detect_leaks=1"},
-            )
-        except subprocess.TimeoutExpired:
-            return False
-        return done.returncode == 0
+        return program
+
+
+class Benches(NamedTuple):
+    """The variants."""
+
+    plain: Bench
+    asan: Bench
+    tsan: Bench
+
+
+def survives_all(mutant: Mutant, benches: Benches) -> bool | None:
+    """Whether nothing notices, the quickest first; None when it does not compile."""
+    tests = HEART[mutant.file]
+    survived = benches.plain.survives(mutant, tests)
+    survived = survived and benches.asan.survives(mutant, tests)
+    survived = survived and benches.plain.survives(mutant, SLOW.get(mutant.file, []))
+    if "lock(" in mutant.line:
+        survived = survived and benches.tsan.survives(mutant, tests)
+    return survived
 
 
 def main() -> int:
@@ -225,15 +295,18 @@ def main() -> int:
     ran = killed = 0
     wrong = [f"no such mutant any more: {name}" for name in stale]
     with tempfile.TemporaryDirectory() as directory:
-        plain = Bench(Path(directory), "plain", "-O0", "-U_FORTIFY_SOURCE")
-        sanitized = Bench(Path(directory), "asan")
+        benches = Benches(
+            # without optimisation gcc leaves out no check of an address
+            plain=Bench(Path(directory), "plain", "-O0", "-U_FORTIFY_SOURCE"),
+            asan=Bench(Path(directory), "asan", "-O0"),
+            tsan=Bench(Path(directory), "tsan"),
+        )
         end = time.monotonic() + options.seconds  # what building them takes does not count
 
         def one(mutant: Mutant) -> tuple[Mutant, bool | None] | None:
             if time.monotonic() > end:
                 return None
-            survived = plain.survives(mutant)
-            return mutant, sanitized.survives(mutant) if survived else survived
+            return mutant, survives_all(mutant, benches)
 
         with ThreadPoolExecutor(options.jobs) as pool:
             for result in pool.map(one, mutants):
