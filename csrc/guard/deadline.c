@@ -13,22 +13,14 @@ clamp_ms(int64_t ms)
     return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
-/* What came and was taken stays out of the queue. */
-static void
-move(ro_deadlines *queue, ro_due due, int64_t at)
-{
-    if (queue->at[due] != NEVER) {
-        queue->at[due] = at;
-    }
-}
-
+/* Only before the first deadline: then neither has come. */
 static void
 schedule(ro_deadlines *queue, int deadline_ms)
 {
     queue->first = queue->start + deadline_ms;
     queue->end = queue->first + queue->grace;
-    move(queue, RO_DUE_CANCEL, queue->first);
-    move(queue, RO_DUE_END, queue->end);
+    queue->at[RO_DUE_CANCEL] = queue->first;
+    queue->at[RO_DUE_END] = queue->end;
 }
 
 void
@@ -40,7 +32,6 @@ ro_deadlines_init(ro_deadlines *queue, int64_t start, int deadline_ms,
     for (int i = 0; i < RO_DUE_COUNT; i++) {
         queue->at[i] = NEVER;
     }
-    queue->at[RO_DUE_CANCEL] = queue->at[RO_DUE_END] = start;
     schedule(queue, deadline_ms);
 }
 
