@@ -240,10 +240,8 @@ test_lookup(void)
 
 #ifdef RO_TEST_ALLOC
 static void
-test_no_memory(void)
+check_no_memory(ro_slice entry)
 {
-    const ro_slice entry = ro_slice_str(
-        ENTRY("{\"readOnlyHint\":true,\"destructiveHint\":false}"));
     size_t live = ro_alloc_live();
     for (int sticky = 0; sticky < 2; sticky++) {
         bool done = false;
@@ -258,6 +256,24 @@ test_no_memory(void)
         CHECK(done && nth > 3);
     }
     ro_alloc_fail_at(0, 0);
+}
+
+/* Of a small entry, and of one whose keys need memory to be compared. */
+static void
+test_no_memory(void)
+{
+    static const char small[]
+        = ENTRY("{\"readOnlyHint\":true,\"destructiveHint\":false}");
+    char wide[2048];
+    size_t len = sizeof(small) - 2; /* without the brace at its end */
+    memcpy(wide, small, len);
+    for (int i = 0; i < 80; i++) {
+        len += (size_t)snprintf(wide + len, sizeof(wide) - len, ",\"k%d\":0",
+                                i);
+    }
+    wide[len++] = '}';
+    check_no_memory(ro_slice_str(small));
+    check_no_memory(ro_slice_of(wide, len));
 }
 #endif
 

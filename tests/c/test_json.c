@@ -195,6 +195,7 @@ test_strings(void)
         {"\"\\U0041\"", RO_JSON_ESCAPE, 2},
         {"\"\\u00g0\"", RO_JSON_ESCAPE, 5},
         {"\"\\u004\"", RO_JSON_ESCAPE, 6},
+        {"\"\\ud800\\udc0g\"", RO_JSON_ESCAPE, 12},
         {"\"\\u 041\"", RO_JSON_ESCAPE, 3},
         {"\"\\'\"", RO_JSON_ESCAPE, 2},
         {"\"ab\\ud800\"", RO_JSON_SURROGATE, 3},
