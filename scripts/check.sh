@@ -52,5 +52,5 @@ status=0
 wait "$other" || status=$?
 cat "$log"
 [ "$status" -eq 0 ]
-step "end to end, a fresh process for each run; the thorough tests"
+step "end to end, each case as a process; the thorough tests"
 RO_TEST_CHECK=1 .venv/bin/python -I -m pytest -n auto --dist worksteal

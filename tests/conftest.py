@@ -61,6 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = sampled(items)
     items[:] = [item for item in items if is_wanted(item, chosen)]
     choose_inside(items)
+    choose_fresh(items)
     if config.option.collectonly or not any(E2E in item.path.parents for item in items):
         return
     if not DCODE.exists():
@@ -95,30 +96,57 @@ def choose_inside(items: list[pytest.Item]) -> None:
         begun.add(test)
 
 
+FRESH = pytest.StashKey[bool]()
+FRESH_CASES = 2  # of each end-to-end test, in `make check`
+
+
+def choose_fresh(items: list[pytest.Item]) -> None:
+    """Which runs start with a new interpreter: in `make check`, some cases of each test.
+
+    The others are forked from a process with the stack imported (see `servers/warm.py`): what a
+    case is about begins behind the imports.
+    """
+    chosen: set[pytest.Item] = set()
+    if CHECK_VARIABLE in os.environ:
+        for cases in cases_of(items):
+            chosen.update(spread(cases, FRESH_CASES))
+    for item in items:
+        item.stash[FRESH] = item in chosen
+
+
 def sampled(items: list[pytest.Item]) -> set[pytest.Item]:
-    """Of each test that is marked `sample(count)`, so many cases, evenly spread and the first one.
+    """Of each test that is marked `sample(count)`, so many cases.
 
     The others are further cases of the same rule, and dear ones.
     """
+    chosen: set[pytest.Item] = set()
+    for cases in cases_of(items):
+        mark = cases[0].get_closest_marker("sample")
+        if mark is not None:
+            chosen.update(spread(cases, mark.args[0]))
+    return chosen
+
+
+def cases_of(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+    """The cases of each test function."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sample") is not None:
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    chosen: set[pytest.Item] = set()
-    for of_one in cases.values():
-        mark = of_one[0].get_closest_marker("sample")
-        assert mark is not None
-        count = min(mark.args[0], len(of_one))
-        chosen.update(of_one[index * len(of_one) // count] for index in range(count))
-    return chosen
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return list(cases.values())
+
+
+def spread(cases: list[pytest.Item], count: int) -> list[pytest.Item]:
+    """At most so many of the cases, evenly spread, the first one among them."""
+    count = min(count, len(cases))
+    return [cases[index * len(cases) // count] for index in range(count)]
 
 
 def is_wanted(item: pytest.Item, chosen: set[pytest.Item]) -> bool:
     """Whether the machine has what the test needs, and the test belongs to this run.
 
     `make test` leaves out what is `thorough`, and the cases that are not `chosen` of what is
-    `sample`; `make check` runs those, and once more every end-to-end test, with fresh processes,
-    and every property test, with all its examples.
+    `sample`; `make check` runs those, and once more every end-to-end test, each case as a process
+    of its own (see `choose_fresh`), and every property test, with all its examples.
     """
     if any(map(machine.lacks, needs_of(item))):
         return False
@@ -182,7 +210,7 @@ def raw(authority: Authority) -> Iterator[Callable[..., RawServer]]:
 def dcode(request: pytest.FixtureRequest, tmp_path: Path, authority: Authority) -> Dcode:
     """A private world in which to run `dcode`."""
     kind = Inside if request.node.stash[INSIDE] else Dcode
-    return kind(tmp_path, authority.ca_file)
+    return kind(tmp_path, authority.ca_file, fresh=request.node.stash[FRESH])
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ from deepagents_ro.qualify.lab.runs import (
 )
 
 from .schemas import check_output
-from .warm import CHECK_VARIABLE, WarmProcess, address
+from .warm import WarmProcess, address
 
 __all__ = ["BIN", "DCODE", "DEADLINE", "INPUT", "Dcode", "Run", "Running", "entry", "processes_of"]
 
@@ -76,12 +76,12 @@ class Dcode(World):
 
     running = Running
 
-    def __init__(self, directory: Path, ca_file: Path) -> None:
+    def __init__(self, directory: Path, ca_file: Path, *, fresh: bool = False) -> None:
         super().__init__(directory, ca_file)
         # so that the whole suite can be run on the plain stack too
         if "DEEPAGENTS_RO_PLAIN_IMPORTS" in os.environ:
             self.env["DEEPAGENTS_RO_PLAIN_IMPORTS"] = os.environ["DEEPAGENTS_RO_PLAIN_IMPORTS"]
-        self.fresh = CHECK_VARIABLE in os.environ or "DEEPAGENTS_RO_PLAIN_IMPORTS" in self.env
+        self.fresh = fresh or "DEEPAGENTS_RO_PLAIN_IMPORTS" in self.env
         self._reports = 0
         self._lock = threading.Lock()
 

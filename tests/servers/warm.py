@@ -2,8 +2,8 @@
 
 Such a run is the patched `dcode` from its first line on, in a process of its own with its own
 environment, working directory and session; what it saves is the start of the interpreter and the
-imports of other packages, nine tenths of a run's processor time. `make check` runs the same tests
-with a fresh process each (`RO_TEST_CHECK=1`).
+imports of other packages, nine tenths of a run's processor time. `make check` (`RO_TEST_CHECK=1`)
+runs some cases of each test with a fresh process.
 """
 
 from __future__ import annotations
