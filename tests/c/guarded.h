@@ -36,7 +36,8 @@ __tsan_default_options(void)
 /* Milliseconds: only a machine that is busy takes longer than the schedule
  * says, which test_guard_deadline.c proves on a clock of its own. */
 #define GUARDED_LATE_MS 10000
-#define GUARDED_READY 20 /* descriptor: the body says how far it is */
+#define GUARDED_PATIENCE_MS 60000 /* what takes longer hangs */
+#define GUARDED_READY 20          /* descriptor: the body says how far it is */
 
 typedef struct guarded {
     int exit_code; /* -1: killed by a signal, or had to be */
@@ -87,7 +88,8 @@ guarded_hear(int ready)
 {
     char what = 0;
     struct pollfd one = {.fd = ready, .events = POLLIN};
-    if (poll(&one, 1, 20000) != 1 || read(ready, &what, 1) != 1) {
+    if (poll(&one, 1, GUARDED_PATIENCE_MS) != 1
+        || read(ready, &what, 1) != 1) {
         return 0;
     }
     return what;
@@ -102,7 +104,8 @@ guarded_fills(void)
 {
     int filled = 0;
     int size = fcntl(guarded_output, F_GETPIPE_SZ);
-    for (int waits = 0; filled < size && waits < 20000; waits++) {
+    for (int waits = 0; filled < size && waits < GUARDED_PATIENCE_MS;
+         waits++) {
         if (ioctl(guarded_output, FIONREAD, &filled) != 0) {
             return false;
         }
@@ -139,7 +142,7 @@ guarded_drain(guarded *result, int fd)
 {
     ssize_t n;
     struct pollfd one = {.fd = fd, .events = POLLIN};
-    while (poll(&one, 1, 20000) == 1
+    while (poll(&one, 1, GUARDED_PATIENCE_MS) == 1
            && (n = read(fd, result->out + result->len,
                         sizeof(result->out) - result->len))
                   > 0) {
@@ -203,7 +206,7 @@ guarded_run(const guarded_setup *setup, guarded *result)
         guarded_drain(result, out[0]);
     }
     for (int waits = 0; waitpid(pid, &status, WNOHANG) == 0; waits++) {
-        if (waits == 4000) { /* 20 s: it hangs */
+        if (waits == GUARDED_PATIENCE_MS / 5) {
             (void)kill(pid, SIGKILL);
         }
         ro_clock_sleep(5);

@@ -259,7 +259,7 @@ body_out_of_time(void)
 {
     struct rlimit limit = {1, 1};
     (void)setrlimit(RLIMIT_CPU, &limit);
-    (void)guarded_start(0, 0);
+    (void)guarded_start(GUARDED_PATIENCE_MS, 0); /* others may have it */
     for (;;) {
         (void)ro_monotonic_ms(); /* a call: ThreadSanitizer waits for one */
     }
@@ -270,7 +270,7 @@ body_soft_limit(void)
 {
     struct rlimit limit = {1, 60};
     (void)setrlimit(RLIMIT_CPU, &limit);
-    (void)guarded_start(0, 0);
+    (void)guarded_start(GUARDED_PATIENCE_MS, 0); /* others may have it */
     for (;;) {
         (void)ro_monotonic_ms(); /* a call: ThreadSanitizer waits for one */
     }
@@ -555,8 +555,9 @@ body_hook(void)
 static void
 body_hook_at_end(void)
 {
-    ro_guard *guard = guarded_start(100, 50);
+    ro_guard *guard = guarded_start(0, 50);
     ro_guard_set_exit_hook(guard, note_hook, &expected_wait);
+    (void)ro_guard_set_deadline(guard, 100); /* now there is a hook */
     hang();
 }
 
@@ -574,8 +575,9 @@ body_hook_hangs(void)
 static void
 body_hook_hangs_at_end(void)
 {
-    ro_guard *guard = guarded_start(100, 50);
+    ro_guard *guard = guarded_start(0, 50);
     ro_guard_set_exit_hook(guard, slow_hook, NULL);
+    (void)ro_guard_set_deadline(guard, 100); /* now there is a hook */
     hang();
 }
 
