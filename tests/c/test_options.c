@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "net/internal.h"
+#include "net/location.h"
 #include "net_rig.h"
 
 /* Every option of libcurl is one word: a number or a pointer. */
@@ -163,6 +164,31 @@ test_a_url_without_memory(void)
     }
 }
 
+/* Of a URL that a peer names nothing comes then, and nothing stays. */
+static void
+test_a_location_without_memory(void)
+{
+    static const char base[] = "http://h:1/a/b";
+    struct refusal *refusals[]
+        = {&refuse_curl_url, &refuse_curl_url_set, &refuse_curl_url_get};
+    static const unsigned calls[] = {2, 4, 7};
+
+    for (size_t i = 0; i < 3; i++) {
+        for (unsigned nth = 1; nth <= calls[i] + 1; nth++) {
+            refuse(refusals[i], nth, 0);
+            char *url = ro_location_resolve(base, ro_slice_str("c#d"));
+            refuse_none(refusals[i]);
+            CHECK((url != NULL) == (nth > calls[i]));
+            CHECK(url == NULL || strcmp(url, "http://h:1/a/c") == 0);
+            ro_free(url);
+        }
+    }
+    /* a text with a NUL in it is no URL, nor is a base that is none */
+    CHECK(ro_location_resolve(base, ro_slice_of("c\0d", 3)) == NULL);
+    CHECK(ro_location_resolve("", ro_slice_str("c")) == NULL);
+    CHECK(ro_alloc_live() == 0);
+}
+
 /* ---- proxies ---- */
 
 static void
@@ -249,6 +275,7 @@ test_a_tunnel_that_is_refused(void)
             = request_of("POST", "https://example.test/x", "body");
         request.proxy = proxy;
         request.cafile = "/dev/null";
+        request.max_headers = 4096; /* libcurl reads them byte by byte */
         atomic_store(&endless, i == 1);
         answer_reset(&answer);
         CHECK(fetch_with(net, &request, &answer)
@@ -468,6 +495,7 @@ main(void)
     test_urls();
     test_proxies();
     test_a_url_without_memory();
+    test_a_location_without_memory();
     test_user_and_password_of_a_proxy();
     test_a_tunnel_that_is_refused();
     test_each_option_is_refused();

@@ -471,6 +471,108 @@ test_junk_on_the_own_stream_ends_it(void)
     rig_stop(&rig);
 }
 
+static bool
+say_too_much(int fd, const char *request, unsigned nth)
+{
+    static char line[RO_MAX_ANSWER + 16];
+    (void)request;
+    (void)nth;
+    memset(line, 'x', sizeof(line));
+    memcpy(line, "data: ", 6);
+    say_stream_head(fd);
+    server_say_bytes(fd, line, sizeof(line));
+    EXPECT(server_peer_closes(fd, 8000));
+    atomic_store(&own_stream_ended, true);
+    return false;
+}
+
+static bool
+say_some(int fd, const char *request, unsigned nth)
+{
+    (void)request;
+    (void)nth;
+    say_stream_head(fd);
+    server_say(fd, ": more than is left\n\n");
+    EXPECT(server_peer_closes(fd, 8000));
+    atomic_store(&own_stream_ended, true);
+    return false;
+}
+
+static bool
+refuse_stream(int fd, const char *request, unsigned nth)
+{
+    (void)answer_by_default(GET, fd);
+    (void)request;
+    (void)nth;
+    atomic_store(&own_stream_ended, true);
+    return true;
+}
+
+/* Each ends it for good, and the call's answer comes on another. Only the
+ * bytes of all answers together are the call's as well. */
+static void
+test_what_ends_the_own_stream(void)
+{
+    static const struct {
+        answer_fn get;
+        size_t left; /* bytes that may still be read; 0: as ever */
+        ro_code code;
+    } cases[] = {
+        {refuse_stream, 0, RO_CODE_OK},
+        {say_too_much, 0, RO_CODE_OK},
+        {say_some, 10, RO_CODE_RESULT_TOO_LARGE},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct script script
+            = {.answer = {[CALL] = answer_when_ended, [GET] = cases[i].get}};
+        struct rig rig;
+        atomic_store(&own_stream_ended, false);
+        rig_start(&rig, &script);
+        CHECK(rig_reach_call(&rig));
+        size_t so_far = 2 * strlen(INITIALIZE_ANSWER) + strlen(LIST_ANSWER);
+        CHECK(cases[i].left == 0
+              || ro_discovery_count(rig.discovery,
+                                    RO_MAX_TOTAL - so_far - cases[i].left));
+        CHECK(rig_ask(&rig, CALL_BODY, 200,
+                      cases[i].code == RO_CODE_OK ? "content" : "error"));
+        CHECK(rig_outcome(&rig) == (int)cases[i].code);
+        CHECK(rig_seen(&rig, GET) == 1);
+        rig_stop(&rig);
+    }
+}
+
+static bool
+meet_without_id(int fd, const char *request, unsigned nth)
+{
+    (void)request;
+    (void)nth;
+    say_json(fd, "", INITIALIZE_ANSWER);
+    return true;
+}
+
+/* A server without sessions has no stream of its own. */
+static void
+test_no_session_no_own_stream(void)
+{
+    static const struct script script = {
+        .answer = {[INITIALIZE] = meet_without_id, [CALL] = answer_when_told}};
+    struct rig rig;
+    atomic_store(&answered, false);
+    rig_start(&rig, &script);
+    CHECK(rig_reach_call(&rig));
+    uint64_t ticket = rig_submit(&rig, CALL_BODY);
+    CHECK(rig_see(&rig, CALL, 1, 5000));
+    worker_passes(rig.net, RO_GET_STREAM_AFTER_MS);
+    worker_passes(rig.net, 0); /* what it would have sent is out */
+    CHECK(rig_seen(&rig, GET) == 0);
+    atomic_store(&answered, true);
+    ro_reply *reply = rig_wait(&rig, ticket, 8000);
+    CHECK(reply_has(reply, "content"));
+    ro_reply_free(reply);
+    CHECK(rig_seen(&rig, GET) == 0);
+    rig_stop(&rig);
+}
+
 int
 main(void)
 {
@@ -484,5 +586,7 @@ main(void)
     test_a_storm_of_retries_is_slow();
     test_requests_on_the_own_stream_are_answered();
     test_junk_on_the_own_stream_ends_it();
+    test_what_ends_the_own_stream();
+    test_no_session_no_own_stream();
     return check_end();
 }
