@@ -68,7 +68,7 @@ def success_of(command: Command, arguments: bytes, guard: _mcpro.Guard, *, manag
     plan = host.make_plan(command, managed=managed)
     if plan is None or not plan.owners:
         raise Denied(missing_code(command.tool))
-    stack = startup.prepare()
+    stack = startup.prepare(host.needed_modules(plan))
     worker = _mcpro.Worker(command.tool)
     guard.set_exit_hook(worker.exit_hook())
     ahead.start(plan, worker, stack)

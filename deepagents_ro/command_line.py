@@ -6,9 +6,8 @@ Pure functions of a list of words; nothing else of this package is imported.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False  # the typing module is not imported for it
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,8 +22,7 @@ FLAGS = ("--trust-project-mcp", "--no-mcp")
 _HELP = (["-h"], ["--help"])
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """An option as it is spelled at position `at`; what it means is not judged yet."""
 
     at: int
@@ -40,17 +38,17 @@ class Option:
         return self.at + self.words
 
 
-@dataclass(slots=True)
 class Command:
     """A command line of the right shape; `tool` is not checked yet."""
 
-    tool: str = ""
-    """Full name; '' for an audit of every tool."""
-    as_json: bool = False
-    help: bool = False
-    mcp_config: str | None = None
-    trust_project_mcp: bool = False
-    no_mcp: bool = False
+    def __init__(self, tool: str = "") -> None:
+        self.tool = tool
+        """Full name; '' for an audit of every tool."""
+        self.as_json = False
+        self.help = False
+        self.mcp_config: str | None = None
+        self.trust_project_mcp = False
+        self.no_mcp = False
 
 
 def parse_call(argv: list[str], *, managed: bool) -> Command | None:

@@ -291,6 +291,8 @@ def read_discovered(sources: Sources, context: ProjectContext | None) -> None:
 
 def read_plugins(sources: Sources, context: ProjectContext | None) -> None:
     """Add the MCP layers of the enabled plugins, as `dcode tools list` gives them to the loader."""
+    if not may_have_plugins():
+        return
     from deepagents_code.plugins.adapters.mcp import discover_plugin_mcp_configs
 
     project_dir = None
@@ -302,6 +304,19 @@ def read_plugins(sources: Sources, context: ProjectContext | None) -> None:
         servers = layer.get("mcpServers")
         if isinstance(servers, dict):
             sources.plugins.append(servers)
+
+
+def may_have_plugins() -> bool:
+    """Whether DCode may have enabled a plugin: the known releases note it in one file."""
+    from deepagents_code.model_config import DEFAULT_STATE_DIR
+
+    try:
+        os.stat(DEFAULT_STATE_DIR / "plugin_state.json")
+    except (FileNotFoundError, NotADirectoryError):
+        return not startup.is_known_release()
+    except OSError:
+        pass  # DCode says what it makes of it
+    return True
 
 
 def fault_of(path: Path) -> FileFault:
@@ -485,6 +500,22 @@ def speaks(version: bytes) -> bool:
     from mcp.shared.version import SUPPORTED_PROTOCOL_VERSIONS
 
     return json.loads(version) in SUPPORTED_PROTOCOL_VERSIONS
+
+
+def needed_modules(plan: Plan) -> list[str]:
+    """What the plan's owners need of the modules that most calls do without."""
+    needed: list[str] = []
+    entries = [entry for entries in plan.raw.values() for entry in entries]
+    if any(map(may_have_tokens, plan.owners)) or not all(map(is_without_login, entries)):
+        needed += startup.FOR_LOGIN
+    if any(transport_of(entry) not in ("http", "sse") for entry in entries):
+        needed += startup.FOR_COMMANDS
+    return needed
+
+
+def is_without_login(entry: object) -> bool:
+    """Whether an entry does not ask for a login; one that has stored tokens may use them still."""
+    return isinstance(entry, dict) and not entry.get("auth")
 
 
 def may_have_tokens(name: str) -> bool:

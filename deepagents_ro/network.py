@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import httpx
 
@@ -121,8 +121,7 @@ def _is_address(kind: type[ipaddress.IPv4Address | ipaddress.IPv6Address], text:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(NamedTuple):
     """One pattern: any part that is empty or None fits everything."""
 
     scheme: str

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from deepagents_ro.protocols import Layer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SERVER_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Plan:
     """Which servers are asked, and what DCode's loader is given for it."""
 
@@ -37,8 +37,7 @@ class Plan:
     """The owner and entry whose conversation may run ahead, if there is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileFault:
+class FileFault(NamedTuple):
     """A configuration file that DCode refuses, and where: a position, or a server's name."""
 
     path: Path
@@ -52,7 +51,7 @@ class FileFault:
         return f"{self.path}: server {self.server}" if self.server else str(self.path)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Sources:
     """MCP server entries by kind of source, each a list of `{name: entry}`, in DCode's order."""
 

@@ -101,6 +101,15 @@ def names(*classes: str, errors: Sequence[str] = ()) -> dict[str, object]:
     return members
 
 
+def base(name: str) -> type:
+    """A class that others are derived from as they are imported; an instance is refused."""
+
+    def start(_self: object, *_args: object, **_kwargs: object) -> None:
+        refuse(name)
+
+    return type(name, (), {"__init__": start})
+
+
 def tracing_is_enabled(_context: dict[str, object] | None = None) -> bool:
     """langsmith's switch: off."""
     return False
@@ -163,12 +172,57 @@ STAND_INS: dict[str, dict[str, object]] = {
     "pydantic.v1": names(
         "BaseModel", "Field", "create_model", "validate_arguments", errors=["ValidationError"]
     ),
+    # Validators of attrs' own; what `jsonschema` and `referencing` define does without.
+    "attr.validators": {},
+    "attrs.validators": {},
+    # The half of httpcore that blocks; DCode and the SDK use the other one.
+    "httpcore._backends.mock": names(
+        "AsyncMockBackend", "AsyncMockStream", "MockBackend", "MockStream"
+    ),
+    "httpcore._backends.sync": names("SyncBackend"),
+    "httpcore._sync": names(
+        *("ConnectionInterface", "ConnectionPool", "HTTP11Connection", "HTTP2Connection"),
+        *("HTTPConnection", "HTTPProxy", "SOCKSProxy"),
+    ),
+    "httpcore._sync.connection_pool": names("ConnectionPool"),
+    # What the adapter never gets to see: `exchange.py` puts every connection on Streamable HTTP.
+    "mcp.client.session_group": names("ClientSessionGroup"),
+    "mcp.client.sse": names("sse_client"),
+    "mcp.client.stdio": names("StdioServerParameters", "stdio_client"),
+    # What DCode's `mcp_auth` is made of; of its names a call without a login uses its own alone.
+    "filelock": names("FileLock", errors=["Timeout"]),
+    "mcp.client.auth": {"OAuthClientProvider": base("OAuthClientProvider"), "TokenStorage": object},
+    "mcp.client.auth.utils": names(
+        "build_oauth_authorization_server_metadata_discovery_urls",
+        "build_protected_resource_metadata_discovery_urls",
+        "create_oauth_metadata_request",
+        "handle_auth_metadata_response",
+        "handle_protected_resource_response",
+    ),
+    "mcp.shared.auth": names("OAuthClientInformationFull", "OAuthMetadata", "OAuthToken"),
+    # Tracers of langchain-core: classes that `isinstance` asks for, and ways to stream.
+    "langchain_core.tracers.event_stream": names(
+        "_astream_events_implementation_v1", "_astream_events_implementation_v2"
+    ),
+    "langchain_core.tracers.langchain": names("LangChainTracer"),
+    "langchain_core.tracers.log_stream": names(
+        "LogStreamCallbackHandler", "_astream_log_implementation"
+    ),
+    "langchain_core.tracers.root_listeners": names(
+        "AsyncRootListenersTracer", "RootListenersTracer"
+    ),
+    "langchain_core.tracers.run_collector": names("RunCollectorCallbackHandler"),
+    "langchain_core.tracers.stdout": names("ConsoleCallbackHandler"),
     "filetype": {},
     "jsonpatch": {},
     "tenacity": names(
         "Retrying", "retry_if_exception_type", "stop_after_attempt", "wait_exponential_jitter"
     ),
 }
+# Stand-ins that a run does without when a server of its plan needs the modules: one with a login,
+# and one that is a command.
+FOR_LOGIN = ("filelock", "mcp.client.auth", "mcp.shared.auth")
+FOR_COMMANDS = ("mcp.client.stdio",)
 # Whatever lies below one of these and is not in the table is refused.
 ROOTS = tuple(name for name in STAND_INS if name.rpartition(".")[0] not in STAND_INS)
 
@@ -223,6 +277,14 @@ def is_version(package: str, place: str, versions: Iterable[str]) -> bool:
     )
 
 
+def is_known_release() -> bool:
+    """Whether the DCode that is or would be imported is one of `RELEASES`."""
+    if os.environ.get(PLAIN_VARIABLE):
+        return False
+    place = place_of(PACKAGE)
+    return place is not None and is_version(PACKAGE, place, RELEASES)
+
+
 def verified() -> Mapping[str, str] | None:
     """Versions of the stack that is or would be imported, if it is one that was verified."""
     for finder in sys.meta_path:
@@ -244,24 +306,27 @@ def verified() -> Mapping[str, str] | None:
     return rows[0]
 
 
-def prepare() -> Mapping[str, str] | None:
+def prepare(needed: Iterable[str] = (*FOR_LOGIN, *FOR_COMMANDS)) -> Mapping[str, str] | None:
     """`install` for the stack that is there; its versions if it is one that was verified."""
     stack = verified()
-    install(stack)
+    install(stack, needed)
     return stack
 
 
-def install(stack: Mapping[str, str] | None) -> bool:
+def install(
+    stack: Mapping[str, str] | None, needed: Iterable[str] = (*FOR_LOGIN, *FOR_COMMANDS)
+) -> bool:
     """Put the finder in front, before the stack is imported; whether it was.
 
-    Roots that are loaded already stay what they are. Nothing happens with `PLAIN_VARIABLE` in the
-    environment or without a verified `stack`.
+    Roots that are `needed` or loaded already stay what they are. Nothing happens with
+    `PLAIN_VARIABLE` in the environment or without a verified `stack`.
     """
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return True
     if os.environ.get(PLAIN_VARIABLE) or stack is None:
         return False
-    sys.meta_path.insert(0, Finder([root for root in ROOTS if root not in sys.modules], stack))
+    real = {*needed, *sys.modules}
+    sys.meta_path.insert(0, Finder([root for root in ROOTS if root not in real], stack))
     return True
 
 

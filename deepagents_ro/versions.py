@@ -43,12 +43,16 @@ QUALIFIED: tuple[dict[str, str], ...] = (
 
 # What else the tables of the start-up shortcuts were verified with, the same for every row.
 BELOW: dict[str, str] = {
+    "attrs": "26.1.0",
     "filelock": "3.29.7",
     "filetype": "1.2.0",
+    "httpcore": "1.0.9",
     "jsonpatch": "1.48",
+    "jsonschema": "4.26.0",
     "langgraph": "1.2.24",
     "langsmith": "0.15.1",
     "pydantic": "2.13.5",
+    "referencing": "0.37.0",
     "requests": "2.34.2",
     "tenacity": "9.1.4",
 }

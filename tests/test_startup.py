@@ -18,6 +18,7 @@ from servers.dcode import Dcode
 from deepagents_ro import _mcpro, call, host, startup
 from deepagents_ro.command_line import Command
 from deepagents_ro.exchange import Exchanges, SessionClient
+from deepagents_ro.plan import Plan
 from deepagents_ro.qualify.lab.raw_server import (
     RawServer,
     Request,
@@ -99,7 +100,7 @@ class TestBudget:
         assert third_party(modules) <= NEEDED
         back = {name for name in modules for gone in REPLACED if is_in(name, gone)}
         assert not back
-        assert len(modules) <= 530, "the plain stack runs more than 1,200 modules"
+        assert len(modules) <= 470, "the plain stack runs more than 1,200 modules"
 
     def test_an_output_schema_brings_its_validator(
         self, dcode: Dcode, fastmcp: SDKServer, tmp_path: Path
@@ -468,6 +469,85 @@ async def test_a_redirect_with_an_sdk_of_either_stack(
     assert "error" in answer.json()
 
 
+HTTP = {"type": "http", "url": "https://example.invalid/"}
+
+
+class TestNeeded:
+    """What most calls do without is there for a server that needs it."""
+
+    @pytest.mark.parametrize(
+        ("entry", "tokens", "needed"),
+        [
+            (HTTP, "", ()),
+            ({"type": "sse", "url": HTTP["url"]}, "other.json", ()),
+            (HTTP, "raw.json", startup.FOR_LOGIN),
+            (HTTP, "raw-0123456789abcdef.json", startup.FOR_LOGIN),
+            ({**HTTP, "auth": "oauth"}, "", startup.FOR_LOGIN),
+            ({"command": "true"}, "", startup.FOR_COMMANDS),
+            ("an entry that is no object", "", (*startup.FOR_LOGIN, *startup.FOR_COMMANDS)),
+        ],
+    )
+    def test_by_entry_and_stored_tokens(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+        entry: object,
+        tokens: str,
+        needed: tuple[str, ...],
+    ) -> None:
+        monkeypatch.setattr("deepagents_code.model_config.DEFAULT_STATE_DIR", tmp_path)
+        (tmp_path / "mcp-tokens").mkdir()
+        if tokens:
+            (tmp_path / "mcp-tokens" / tokens).touch()
+        plan = Plan("raw_look", frozenset({"raw"}), raw={"raw": [HTTP, entry]})
+        assert host.needed_modules(plan) == list(needed)
+
+    def test_the_modules_are_the_packages_own(self) -> None:
+        code = """
+from deepagents_ro import startup
+assert startup.install(startup.verified())
+import filelock, mcp.client.auth, mcp.client.stdio, mcp.shared.auth, mcp.client.sse
+own = (filelock, mcp.client.auth, mcp.client.stdio, mcp.shared.auth)
+assert not any(isinstance(module, startup.StandIn) for module in own)
+assert isinstance(mcp.client.sse, startup.StandIn)
+"""
+        python(code)
+
+
+class TestPlugins:
+    """DCode's plugins are read only if it may have one."""
+
+    @pytest.fixture
+    def state(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+        monkeypatch.setattr("deepagents_code.model_config.DEFAULT_STATE_DIR", tmp_path / "state")
+        return tmp_path / "state"
+
+    def test_the_file_is_dcodes(self, state: Path) -> None:
+        from deepagents_code.plugins import discover_plugins, store
+
+        assert store._plugin_state_path() == state / "plugin_state.json"
+        assert not discover_plugins().plugins
+
+    def test_by_that_file(self, state: Path) -> None:
+        assert not host.may_have_plugins()
+        state.mkdir()
+        assert not host.may_have_plugins()
+        (state / "plugin_state.json").touch()
+        assert host.may_have_plugins()
+
+    def test_with_any_other_release(self, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(startup, "is_version", lambda *_arguments: False)
+        assert host.may_have_plugins()
+
+    def test_with_the_switch(self, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(startup.PLAIN_VARIABLE, "1")
+        assert host.may_have_plugins()
+
+    def test_when_it_cannot_be_looked_at(self, state: Path) -> None:
+        state.symlink_to(state)  # a loop, which DCode takes for no file, by itself
+        assert host.may_have_plugins()
+
+
 class TestStepsAside:
     @pytest.mark.parametrize("release", RELEASES)
     def test_the_locks_are_of_the_table(self, release: str) -> None:
@@ -554,6 +634,14 @@ UNFORESEEN = [
     "from pydantic.v1 import ValidationError; raise ValidationError()",
     "from mcp.server.stdio import stdio_server; stdio_server()",
     "from langsmith import run_helpers; run_helpers._set_tracing_context({'parent': 1})",
+    "import attrs; attrs.validators.instance_of(int)",
+    "from filelock import FileLock; FileLock('a')",
+    "import filelock.asyncio",
+    "import httpcore; httpcore.ConnectionPool()",
+    "from langchain_core.tracers.langchain import LangChainTracer; LangChainTracer()",
+    "from mcp.client.auth import OAuthClientProvider\nclass Own(OAuthClientProvider): pass\nOwn(1)",
+    "from mcp.client.stdio import get_default_environment",
+    "from mcp.shared.auth import OAuthToken; OAuthToken.model_validate({})",
 ]
 
 
@@ -563,7 +651,7 @@ class TestStandIns:
         code = """
 import sys
 from deepagents_ro import startup
-assert startup.install(startup.verified()) and startup.used() == []
+assert startup.install(startup.verified(), ()) and startup.used() == []
 try:
     exec(sys.argv[1], {"__name__": "x"})
 except startup.StandInUsed as error:
