@@ -15,13 +15,16 @@ import importlib
 import logging
 import os
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from deepagents_ro import _mcpro, call, host
 from deepagents_ro.command_line import Command
+from deepagents_ro.qualify.lab import runs
 from deepagents_ro.refusal import HostError
 
 from .dcode import DCODE, DEADLINE, INPUT, Dcode, Run
@@ -40,13 +43,15 @@ class Inside(Dcode):
     def call(self, tool: str, arguments: bytes) -> Run:
         """One call: the document that a process would print, and its exit status."""
         import_all()
+        why: list[str] = []
         started_at = time.monotonic()
         # in a thread: the test may have an event loop of its own
         with surroundings(self), ThreadPoolExecutor(1) as thread:
-            code, document = thread.submit(outcome_of, tool, arguments).result()
+            code, document = thread.submit(outcome_of, tool, arguments, why).result()
         ended_at = time.monotonic()
         argv = [str(DCODE), "tools", "call-read-only", tool, "--json"]
-        return Run(argv, document + b"\n", b"", code, started_at, ended_at, ended_at, [])
+        times = (started_at, ended_at, ended_at)
+        return Told(argv, document + b"\n", b"", code, *times, [], why=why)
 
 
 @contextlib.contextmanager
@@ -76,7 +81,7 @@ def import_all() -> None:
         importlib.import_module(name)
 
 
-def outcome_of(tool: str, arguments: bytes) -> tuple[int, bytes]:
+def outcome_of(tool: str, arguments: bytes, why: list[str]) -> tuple[int, bytes]:
     """Exit status and document, by the steps of `deepagents_ro.call.success_of`."""
     code = "runtime_failure"
     try:
@@ -85,15 +90,34 @@ def outcome_of(tool: str, arguments: bytes) -> tuple[int, bytes]:
         assert plan is not None
         if not plan.owners:
             raise call.Denied(call.missing_code(tool))
-        return 0, made(plan, arguments)
+        return 0, made(plan, arguments, why)
     except call.Denied as denied:
         code = denied.code
     except HostError:
-        pass
+        why.append(traceback.format_exc())
     return _mcpro.envelope_exit(code), _mcpro.envelope_error(code)
 
 
-def made(plan: host.Plan, arguments: bytes) -> bytes:
+@dataclass
+class Told(Run):
+    """A run that says, to a test that did not expect its failure, where it began."""
+
+    why: list[str] = field(default_factory=list)
+
+    def _broken(self, what: str) -> runs.Broken:
+        return super()._broken("\n".join([what, *self.why]))
+
+
+async def told(work: call.Run, why: list[str]) -> bytes:
+    """What `make` returns, or why it failed."""
+    try:
+        return await work.make()
+    except BaseException:
+        why += [traceback.format_exc(), f"the wire said {work.worker.outcome()}"]
+        raise
+
+
+def made(plan: host.Plan, arguments: bytes, why: list[str]) -> bytes:
     """The success document, or `Denied`."""
     loop = asyncio.new_event_loop()
     reader, writer = os.pipe()
@@ -101,13 +125,15 @@ def made(plan: host.Plan, arguments: bytes) -> bytes:
         work = call.Run(plan, _mcpro.Worker(plan.tool), arguments, loop)
         loop.call_later(DEADLINE, os.write, writer, b"\n")
         guard: Any = SimpleNamespace(cancel_fd=reader)
-        return loop.run_until_complete(call.supervise(work, work.make(), guard))
+        return loop.run_until_complete(call.supervise(work, told(work, why), guard))
     finally:
         rest = asyncio.all_tasks(loop)
         for task in rest:
             task.cancel()
         with contextlib.suppress(Exception):
             loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+            # or the next call's collector runs them, on the next call's loop
+            loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
         os.close(reader)
         os.close(writer)
