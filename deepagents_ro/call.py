@@ -64,6 +64,7 @@ def success_of(command: Command, arguments: bytes, guard: _mcpro.Guard, *, manag
     """The success envelope, or `Denied`."""
     if managed:
         managed_runtime.check()
+    startup.put_in_front(startup.verified())
     host.load_environment(trust_project=command.trust_project_mcp)
     plan = host.make_plan(command, managed=managed)
     if plan is None or not plan.owners:

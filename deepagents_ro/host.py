@@ -365,6 +365,11 @@ def session_manager(complete: Callable[[Connections], None]) -> MCPSessionManage
     return ReadOnlySessionManager()
 
 
+def import_readers() -> None:
+    """Import what `make_plan` imports, for a process that makes no plan."""
+    from deepagents_code import mcp_disabled, mcp_tools  # noqa: F401
+
+
 def import_stack(stack: Mapping[str, str] | None = None) -> None:
     """Import what DCode's loader imports, on this thread, before an event loop runs.
 

@@ -3,7 +3,8 @@
 DCode's stack imports far more than a read-only call runs: a tracing client although tracing is off
 (the contract, section 8), the server half of the MCP SDK, a second HTTP client, a command line.
 `prepare` puts one finder in front of the others, before the stack is imported. It answers for the
-modules of two tables and for nothing else; no attribute of any loaded module is touched.
+modules of two tables; for some others it asks the finders behind it, and lets the modules take
+stored code (`stored.py`). No attribute of any loaded module is touched.
 
 - `ABSENT`: optional parts whose importer says itself what happens when they are not installed.
 - `STAND_INS`: modules of which only names are needed, for annotations and `isinstance`. A stand-in
@@ -25,6 +26,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, NoReturn
 
+from deepagents_ro import stored
 from deepagents_ro.versions import BELOW, PACKAGE, QUALIFIED, RELEASES
 
 if TYPE_CHECKING:
@@ -230,27 +232,53 @@ ROOTS = tuple(name for name in STAND_INS if name.rpartition(".")[0] not in STAND
 class Finder:
     """A finder and loader of the two tables' modules; everything else is the other finders'."""
 
-    def __init__(self, roots: Sequence[str], stack: Mapping[str, str]) -> None:
+    def __init__(self, stack: Mapping[str, str]) -> None:
         self.stack = stack
-        self._below = tuple(f"{root}." for root in roots)
-        self._roots = frozenset(roots)
+        self.roots: frozenset[str] = frozenset()
+        self._below: tuple[str, ...] = ()
+        self._loaders: stored.Loaders | None = None
+        self.take_code_from(stored.read())
+
+    def take_code_from(self, store: stored.Store | None) -> None:
+        """Let the modules of `stored.PACKAGES` take their code from `store`."""
+        self._loaders = None if store is None else stored.Loaders(store)
+
+    def leave_out(self, roots: Iterable[str]) -> None:
+        """Replace the modules of `ABSENT`, and `roots` with all that lies below them."""
+        self.roots = frozenset(roots)
+        self._below = tuple(f"{root}." for root in self.roots)
 
     def find_spec(
-        self, name: str, _path: object = None, _target: object = None
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a stand-in.
+        """The spec of a stand-in, or of a module that takes stored code.
 
         Raises:
             ModuleNotFoundError: an optional part that this process has not.
             StandInUsed: a module of a replaced package that nobody is known to need.
         """
-        if name in ABSENT:
+        if self.roots and name in ABSENT:
             raise ModuleNotFoundError(f"{name} is left out by {__name__}", name=name)
-        if name not in self._roots and not name.startswith(self._below):
-            return None
+        if name not in self.roots and not name.startswith(self._below):
+            return self._ordinary(name, path, target)
         if name not in STAND_INS:
             refuse(name)
         return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+
+    def _ordinary(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec that the finders behind this one give, if the module takes stored code."""
+        if self._loaders is None or not self._loaders.are_for(name):
+            return None
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                return self._loaders.settle(spec)
+        return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> StandIn:
         """A new stand-in."""
@@ -285,11 +313,16 @@ def is_known_release() -> bool:
     return place is not None and is_version(PACKAGE, place, RELEASES)
 
 
+def in_front() -> Finder | None:
+    """The finder, once it is there."""
+    return next((finder for finder in sys.meta_path if isinstance(finder, Finder)), None)
+
+
 def verified() -> Mapping[str, str] | None:
     """Versions of the stack that is or would be imported, if it is one that was verified."""
-    for finder in sys.meta_path:
-        if isinstance(finder, Finder):
-            return finder.stack
+    finder = in_front()
+    if finder is not None:
+        return finder.stack
     rows = [{**BELOW, **row} for row in QUALIFIED]
     for distribution in {PACKAGE: None, **rows[0]}:
         package = distribution.replace("-", "_")
@@ -316,18 +349,29 @@ def prepare(needed: Iterable[str] = (*FOR_LOGIN, *FOR_COMMANDS)) -> Mapping[str,
 def install(
     stack: Mapping[str, str] | None, needed: Iterable[str] = (*FOR_LOGIN, *FOR_COMMANDS)
 ) -> bool:
-    """Put the finder in front, before the stack is imported; whether it was.
+    """Leave modules out of what is imported from here on; whether it was done.
 
     Roots that are `needed` or loaded already stay what they are. Nothing happens with
     `PLAIN_VARIABLE` in the environment or without a verified `stack`.
     """
-    if any(isinstance(finder, Finder) for finder in sys.meta_path):
-        return True
-    if os.environ.get(PLAIN_VARIABLE) or stack is None:
+    finder = put_in_front(stack)
+    if finder is None:
         return False
-    real = {*needed, *sys.modules}
-    sys.meta_path.insert(0, Finder([root for root in ROOTS if root not in real], stack))
+    if not finder.roots:
+        real = {*needed, *sys.modules}
+        finder.leave_out(root for root in ROOTS if root not in real)
     return True
+
+
+def put_in_front(stack: Mapping[str, str] | None) -> Finder | None:
+    """The finder, in front of the others; until `install` it only gives modules stored code."""
+    if os.environ.get(PLAIN_VARIABLE) or stack is None:
+        return None
+    finder = in_front()
+    if finder is None:
+        finder = Finder(stack)
+        sys.meta_path.insert(0, finder)
+    return finder
 
 
 def defer_models(stack: Mapping[str, str] | None) -> bool:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import py_compile
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
-from deepagents_ro.versions import DISTRIBUTION, RELEASES
+from deepagents_ro import startup, stored
+from deepagents_ro.versions import DISTRIBUTION, PACKAGE, RELEASES
 
 from . import patcher
 from .install import Install, PatchError, locate
@@ -44,10 +48,14 @@ def _run(action: str, install: Install) -> int:
     if action == "apply":
         for warning in patcher.apply(install):
             print(f"deepagents-ro: warning: {warning}", file=sys.stderr)
+        if _is_ours(install):
+            _keep_code()
         print(f"{what}: applied")
         return 0
     if action == "revert":
         others = patcher.revert(install)
+        if _is_ours(install):
+            Path(stored.FILE).unlink(missing_ok=True)
         if others is None:
             print(f"{what}: reverted; no RECORD says whether the rest is as published")
             return 0
@@ -61,6 +69,26 @@ def _run(action: str, install: Install) -> int:
     if not findings:
         print(f"{what}: applied, verified and qualified")
     return 1 if findings else 0
+
+
+def _is_ours(install: Install) -> bool:
+    """Whether `install` is the DCode that this interpreter imports."""
+    place = startup.place_of(PACKAGE)
+    return place is not None and Path(place).resolve() == install.site
+
+
+def _keep_code() -> None:
+    """Have the code kept that the stack compiles at each start; a call does without it, too."""
+    with tempfile.TemporaryDirectory(prefix="deepagents-ro-") as home:
+        subprocess.run(
+            [sys.executable, "-I", "-m", f"{__package__}.store"],
+            cwd=home,
+            env={**os.environ, "HOME": home},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
 
 
 if __name__ == "__main__":
