@@ -387,6 +387,23 @@ test_the_preflight_is_let_in(bool waits)
     (void)sem_destroy(&go);
 }
 
+/* Where nothing runs ahead nothing waits for a preflight, and what is closed
+ * begins no more. */
+static void
+test_no_conversation_ahead(void)
+{
+    struct rig rig;
+    start(&rig, &good);
+    ro_mcp_await_preflight(rig.mcp);
+    discover(&rig);
+    CHECK(connections(&rig) >= 1 && rig_seen(&rig, INITIALIZE) == 1);
+    ro_mcp_close(rig.mcp, 8000);
+    CHECK(run_ahead(&rig));
+    worker_passes(rig.net, 0);
+    CHECK(rig_seen(&rig, INITIALIZE) == 1);
+    rig_stop(&rig);
+}
+
 static void
 test_only_what_the_plan_is_for(void)
 {
@@ -472,6 +489,67 @@ test_a_failure_ahead_is_no_outcome(void)
         CHECK(rig_seen(&rig, INITIALIZE) == 3);
         CHECK(rig_seen(&rig, INITIALIZED) == 2);
         CHECK(rig_seen(&rig, CALL) == 1);
+        rig_stop(&rig);
+    }
+}
+
+#define RESULT(text) "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{" text "}}"
+#define SPOKEN "\"protocolVersion\":\"" VERSION "\""
+
+static const char *first_body;
+static bool first_is_stream;
+
+static bool
+say_first_body(int fd, const char *request, unsigned nth)
+{
+    if (nth >= 1) {
+        return meet(fd, request, nth);
+    }
+    if (!first_is_stream) {
+        say_json(fd, "", first_body);
+        return true;
+    }
+    say_stream_head(fd);
+    server_say(fd, "data: ");
+    server_say(fd, first_body);
+    server_say(fd, "\n\n");
+    return false;
+}
+
+/* What the SDK would not go on with, nothing runs ahead of; it asks itself. */
+static void
+test_a_meeting_that_is_none(void)
+{
+    static const char *const bodies[] = {
+        RESULT(SPOKEN ",\"serverInfo\":{}"),
+        RESULT(SPOKEN ",\"capabilities\":[],\"serverInfo\":{}"),
+        RESULT(SPOKEN ",\"capabilities\":{}"),
+        RESULT(SPOKEN ",\"capabilities\":{},\"serverInfo\":1"),
+        RESULT("\"capabilities\":{},\"serverInfo\":{}"),
+        RESULT("\"protocolVersion\":1,\"capabilities\":{},"
+               "\"serverInfo\":{}"),
+        RESULT("\"protocolVersion\":\"\",\"capabilities\":{},"
+               "\"serverInfo\":{}"),
+        "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":[]}",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{" SPOKEN
+        ",\"capabilities\":{},\"serverInfo\":{}}}",
+        "no JSON",
+    };
+    static const struct script script
+        = {.answer = {[INITIALIZE] = say_first_body}};
+    for (size_t i = 0; i < 2 * sizeof(bodies) / sizeof(bodies[0]); i++) {
+        struct rig rig;
+        first_body = bodies[i / 2];
+        first_is_stream = i % 2 == 1;
+        start_ahead(&rig, &script);
+        CHECK(rig_see(&rig, INITIALIZE, 1, 4000));
+        await_answers(&rig);
+        CHECK(rig_seen(&rig, INITIALIZE) == 1);
+        CHECK(rig_seen(&rig, INITIALIZED) == 0);
+        discover(&rig);
+        CHECK(rig_noted(&rig) == RO_REASON_NONE);
+        CHECK(rig_seen(&rig, INITIALIZE) == 2);
+        CHECK(rig_seen(&rig, INITIALIZED) == 1);
         rig_stop(&rig);
     }
 }
@@ -577,6 +655,81 @@ test_nothing_runs_ahead_of_a_cookie(void)
     rig_stop(&rig);
 }
 
+static const char *odd_headers;
+
+static bool
+meet_oddly(int fd, const char *request, unsigned nth)
+{
+    (void)request;
+    (void)nth;
+    say_json(fd, odd_headers, MEETING);
+    return true;
+}
+
+/* Nor of an id that the SDK may read otherwise. */
+static void
+test_nothing_runs_ahead_of_an_odd_id(void)
+{
+    static const char *const headers[] = {
+        "Mcp-Session-Id: a\r\nMcp-Session-Id: b\r\n",
+        "Mcp-Session-Id:\r\n",
+        "Mcp-Session-Id: a b\r\n",
+        "Mcp-Session-Id: \xc3\xa9\r\n",
+    };
+    static const struct script script
+        = {.answer = {[INITIALIZE] = meet_oddly}};
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        struct rig rig;
+        odd_headers = headers[i];
+        start_ahead(&rig, &script);
+        CHECK(rig_see(&rig, INITIALIZE, 2, 4000));
+        await_answers(&rig);
+        CHECK(rig_seen(&rig, INITIALIZED) == 0);
+        discover(&rig);
+        CHECK(rig_seen(&rig, INITIALIZE) == 2);
+        CHECK(rig_seen(&rig, INITIALIZED) == 1);
+        rig_stop(&rig);
+    }
+}
+
+#define HALF (sizeof(MEETING) / 2)
+
+/* An event that comes in two reads. */
+static bool
+meet_in_two_parts(int fd, const char *request, unsigned nth)
+{
+    ro_net_stats before;
+    ro_net_stats now;
+    (void)request;
+    (void)nth;
+    ro_net_get_stats(rig_now->net, &before);
+    say_stream_head(fd);
+    server_say(fd, "data: ");
+    server_say_bytes(fd, MEETING, HALF);
+    int64_t until = ro_monotonic_ms() + 4000;
+    do {
+        (void)poll(NULL, 0, 1);
+        ro_net_get_stats(rig_now->net, &now);
+    } while (now.bytes_in < before.bytes_in + 6 + HALF
+             && ro_monotonic_ms() < until);
+    server_say(fd, &MEETING[HALF]);
+    server_say(fd, "\n\n");
+    return false;
+}
+
+static void
+test_an_answer_in_two_parts(void)
+{
+    static const struct script script
+        = {.answer = {[INITIALIZE] = meet_in_two_parts}};
+    struct rig rig;
+    start_ahead(&rig, &script);
+    await_all(&rig);
+    discover(&rig);
+    CHECK(rig_seen(&rig, INITIALIZE) == 2 && rig_seen(&rig, LIST) == 1);
+    rig_stop(&rig);
+}
+
 /* ---- answers under way ---- */
 
 static atomic_int held; /* descriptors that wait, as a count */
@@ -649,6 +802,38 @@ test_the_call_waits_for_discovery(void)
 }
 
 /* Whatever is under way when the end comes, asked for or not. */
+static bool
+hold_second(int fd, const char *request, unsigned nth)
+{
+    return nth == 1 ? hold(fd, request, nth) : meet(fd, request, nth);
+}
+
+/* The call's sequence is not done when the preflight has waited for a second:
+ * it is dropped, and the session that still comes of it is ended. */
+static void
+test_the_preflight_comes_first(void)
+{
+    static const struct script script
+        = {.answer = {[INITIALIZE] = hold_second}};
+    struct rig rig;
+    atomic_store(&held, 0);
+    atomic_store(&let_go, false);
+    start_ahead(&rig, &script);
+    CHECK(rig_see(&rig, INITIALIZE, 2, 4000));
+    CHECK(rig_see(&rig, LIST, 1, 4000));
+    ro_mcp_await_preflight(rig.mcp);
+    worker_passes(rig.net, RO_PREFLIGHT_MS);
+    CHECK(rig_seen(&rig, DELETE) == 0);
+    atomic_store(&let_go, true);
+    CHECK(rig_see(&rig, DELETE, 1, 8000));
+    discover(&rig);
+    CHECK(rig_seen(&rig, INITIALIZE) == 2);
+    call(&rig);
+    CHECK(rig_seen(&rig, INITIALIZE) == 3);
+    CHECK(rig_seen(&rig, INITIALIZED) == 2);
+    rig_stop(&rig);
+}
+
 static void
 test_the_end_comes_first(bool asked)
 {
@@ -754,13 +939,18 @@ main(void)
     test_nobody_comes();
     test_the_preflight_is_let_in(true);
     test_the_preflight_is_let_in(false);
+    test_no_conversation_ahead();
     test_only_what_the_plan_is_for();
     test_a_failure_ahead_is_no_outcome();
+    test_a_meeting_that_is_none();
     test_what_is_final_is_taken();
     test_the_call_is_refused();
     test_the_call_waits_for_discovery();
     test_nothing_runs_ahead_of_a_cookie();
+    test_nothing_runs_ahead_of_an_odd_id();
+    test_an_answer_in_two_parts();
     test_an_answer_under_way_is_taken();
+    test_the_preflight_comes_first();
     test_the_end_comes_first(false);
     test_the_end_comes_first(true);
     test_a_large_list();
