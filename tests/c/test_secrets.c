@@ -337,6 +337,8 @@ check_base64(void)
                  "czNjcmV0LXZhbHVl=", "xxxxxxxxxxxxxxxx."));
     CHECK(covers(secrets, RO_SECRETS_BASE64,
                  "OnMzY3JldC12YWx1ZQ=", ".xxxxxxxxxxxxxxxxx."));
+    CHECK(covers(secrets, RO_SECRETS_BASE64,
+                 "OnMzY3JldC12YWx1ZQ===", ".xxxxxxxxxxxxxxxxxxx."));
     CHECK(covers(others, RO_SECRETS_BASE64,
                  "dTpzM2NyZXQtdmFsdWUh==", "..xxxxxxxxxxxxxxxxxx.."));
     CHECK(covers(secrets, RO_SECRETS_BASE64, "czNjcmV0LXZhbHVm",
