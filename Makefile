@@ -35,7 +35,7 @@ test: setup ## C tests, then all Python and end-to-end tests (PYTEST_ARGS=...).
 
 # `make test` forks its end-to-end runs from a process with the stack imported; the last step here
 # starts each of them as a process of its own.
-check: setup ## All there is: lint, analysers, sanitizers, proofs, fuzzers, interop, wheel, image.
+check: setup ## All there is: lint, analysers, sanitizers, proofs, mutants, fuzzers, interop, wheel, image.
 	@scripts/check.sh
 
 interop: setup ## Conformance suite and servers of other makers (npm, Go, fastmcp).

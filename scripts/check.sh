@@ -1,7 +1,8 @@
 #!/bin/bash
 # `make test` and all that it leaves out: scripts/check.sh
 # Wheel and image are made on one processor and wait for mirrors, so they go on beside the rest.
-# FUZZ_SECONDS is for each fuzz target. The last line is pytest's own.
+# FUZZ_SECONDS is for each fuzz target, MUTANTS_SECONDS for all mutants together. The last line is
+# pytest's own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,6 +40,8 @@ step "C tests under sanitizers"
 run ctest VARIANTS="asan tsan"
 step "proofs"
 run prove
+step "mutants"
+run mutants SECONDS="${MUTANTS_SECONDS:-300}"
 step "fuzz"
 scripts/fuzz.sh "${FUZZ_SECONDS:-30}"
 # by one seed here, so that a run can be repeated; make fuzz takes a new one each time
