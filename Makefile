@@ -31,7 +31,7 @@ demo: setup ## One real call on a real TLS server, and one denied.
 
 test: setup ## C tests, then all Python and end-to-end tests (PYTEST_ARGS=...).
 	@scripts/ctest.sh plain
-	@$(PY) -I -m pytest $(PYTEST_ARGS)
+	@scripts/pytest.sh $(PY) $(PYTEST_ARGS)
 
 # `make test` forks its end-to-end runs from a process with the stack imported; the last step here
 # starts each of them as a process of its own.
@@ -49,7 +49,7 @@ versions: ## The end-to-end tests on the other supported DCodes (VERSION_TESTS=t
 	@for version in $(OTHER_DCODES); do \
 	    echo "deepagents-code $$version"; \
 	    $(MAKE) --no-print-directory VENV=.venv-$$version DCODE=$$version setup || exit 1; \
-	    .venv-$$version/bin/python -I -m pytest $(PYTEST_ARGS) $(VERSION_TESTS) || exit 1; \
+	    scripts/pytest.sh .venv-$$version/bin/python $(PYTEST_ARGS) $(VERSION_TESTS) || exit 1; \
 	done
 
 gateway-random: setup ## Random calls over one pool of gateway tools (SECONDS=60).

@@ -41,7 +41,7 @@ run ctest VARIANTS="asan tsan"
 step "proofs"
 run prove
 step "mutants"
-run mutants SECONDS="${MUTANTS_SECONDS:-300}"
+run mutants SECONDS="${MUTANTS_SECONDS:-180}"
 step "fuzz"
 scripts/fuzz.sh "${FUZZ_SECONDS:-30}"
 # by one seed here, so that a run can be repeated; make fuzz takes a new one each time
@@ -56,4 +56,4 @@ wait "$other" || status=$?
 cat "$log"
 [ "$status" -eq 0 ]
 step "end to end, each case as a process; the thorough tests"
-RO_TEST_CHECK=1 .venv/bin/python -I -m pytest -n auto --dist worksteal
+RO_TEST_CHECK=1 scripts/pytest.sh .venv/bin/python -n auto --dist worksteal

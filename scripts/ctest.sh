@@ -17,6 +17,7 @@ run_one() {
         said=$(tail -n 1 "$log")
     else
         said="FAILED (exit $status)"$'\n'$(tail -n 60 "$log")
+        echo "$name" >>"build/ctest/$variant/failed"
     fi
     printf '%-6s %-28s %s\n' "$variant" "$name" "$said"
     return "$status"
@@ -34,6 +35,18 @@ status=0
 for variant in "${@:-plain}"; do
     programs=${TESTS:+$(printf "build/ctest/$variant/%s " $TESTS)}
     make --no-print-directory -j2 -f scripts/ctest.mk VARIANT="$variant" ${programs:-all}
-    printf '%s\n' $wanted | xargs -P 2 -I{} bash -c 'run_one "$1" "$2"' - "$variant" {} || status=1
+    failed=build/ctest/$variant/failed
+    rm -f "$failed"
+    printf '%s\n' $wanted | xargs -P 2 -I{} bash -c 'run_one "$1" "$2"' - "$variant" {} ||
+        [ -e "$failed" ] || status=1
+    # As in pytest.sh: the verdict on a few that failed beside others is that of a run alone.
+    if [ -e "$failed" ]; then
+        again=$(<"$failed")
+        [ "$(wc -w <<<"$again")" -le 3 ] || { status=1; continue; }
+        echo "once more, alone: ${again//$'\n'/ }"
+        for name in $again; do
+            run_one "$variant" "$name" || status=1
+        done
+    fi
 done
 exit "$status"

@@ -57,4 +57,4 @@ if ! fresh go "${sources[@]}"; then
 fi
 
 export DEEPAGENTS_RO_INTEROP=$root
-exec "$python" -I -m pytest tests/interop -n 2 --dist worksteal "$@"
+exec scripts/pytest.sh "$python" tests/interop -n 2 --dist worksteal "$@"
