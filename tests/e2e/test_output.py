@@ -36,7 +36,7 @@ def guarded(running: Running) -> None:
     while time.monotonic() < end:
         lines = Path(f"/proc/{running.pid}/status").read_text().splitlines()
         (caught,) = (int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))
-        if caught >> (signal.SIGTERM - 1) & 1:
+        if all(caught >> (number - 1) & 1 for number in SIGNALS):
             return
         time.sleep(0.005)
     raise AssertionError("the command did not take over its signals")
