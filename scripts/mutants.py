@@ -10,7 +10,7 @@ not compile does not count. The order is fixed and spreads over all files, so th
 samples every one of them.
 
 Exit 0 when every survivor stands in tests/c/mutants.txt with its reason, 1 otherwise, and also when
-that file names a mutant that no longer exists or that was killed. Needs gcc, and the objects of
+that file names a mutant that no longer exists. Needs gcc, and the objects of
 `scripts/ctest.sh plain asan tsan`, which it makes.
 """
 
@@ -325,8 +325,8 @@ def main() -> int:
                     wrong.append(f"survived: {mutant.name}")
                     print(wrong[-1], flush=True)
                 elif not survived and mutant.name in known:
-                    wrong.append(f"killed, so it needs no reason: {mutant.name}")
-                    print(wrong[-1], flush=True)
+                    # no fault: a machine that is slow enough starves the test of any mutant
+                    print(f"killed, though it is listed: {mutant.name}", flush=True)
     print(f"mutants: {killed} of {ran} killed, {len(mutants)} in all, {len(wrong)} findings")
     return 1 if wrong or not ran else 0
 
