@@ -2,8 +2,8 @@
  * system calls that fail, one at a time. The children are /bin/sh. */
 #undef _FORTIFY_SOURCE /* a checked read would not be the one below */
 #include "refusing.h"
+#include "entries.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -107,18 +107,6 @@ no_children(void)
     return waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD;
 }
 
-static unsigned
-open_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir != NULL && readdir(dir) != NULL) {
-        count++;
-    }
-    (void)closedir(dir);
-    return count;
-}
-
 /* All that the child writes, up to its end. */
 static size_t
 read_all(ro_child *child, char *text, size_t size)
@@ -176,7 +164,7 @@ test_what_keeps_it_from_starting(void)
         {&refuse_dup2, 2, EBUSY, EBUSY},
         {&refuse_dup2, 3, EBUSY, EBUSY},
     };
-    unsigned before = open_descriptors();
+    size_t before = open_descriptors();
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         ro_child child;

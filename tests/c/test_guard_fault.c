@@ -1,6 +1,7 @@
 /* Each system call that sys.h lists fails in turn, and each allocation:
  * start is refused and undone, or one envelope comes out. */
 #include "check.h"
+#include "entries.h"
 #include "guarded.h"
 
 #include "core/alloc.h"
@@ -28,16 +29,6 @@ hang(void)
     for (;;) {
         (void)pause();
     }
-}
-
-static int
-open_descriptors(void)
-{
-    int open_ones = 0;
-    for (int fd = 0; fd < 64; fd++) {
-        open_ones += fcntl(fd, F_GETFD) >= 0;
-    }
-    return open_ones;
 }
 
 /* A child and one that escaped to the sub-reaper. */
@@ -76,7 +67,7 @@ body(void)
     if (open("/proc/self/stat", O_RDONLY) != 0) {
         _exit(97);
     }
-    int before = open_descriptors();
+    size_t before = open_descriptors();
     ro_fault_set(fault_call, fault_nth, fault_errno, fault_sticky);
     if (alloc_nth > 0) {
         ro_alloc_fail_at(alloc_nth, alloc_sticky);

@@ -1,5 +1,6 @@
 /* Transfers over plain TCP against a server whose bytes are known. */
 #include "net_rig.h"
+#include "entries.h"
 
 #include <dirent.h>
 #include <netdb.h>
@@ -8,18 +9,6 @@
 
 #include "core/alloc.h"
 #include "core/monotonic.h"
-
-static size_t
-entries(const char *path)
-{
-    size_t n = 0;
-    DIR *dir = opendir(path);
-    while (dir != NULL && readdir(dir) != NULL) {
-        n++;
-    }
-    closedir(dir);
-    return n;
-}
 
 /* A thread that was joined may be listed for a moment more. */
 static bool
@@ -1064,7 +1053,7 @@ main(void)
     ro_net *first = ro_net_new(); /* what libcurl opens once */
     CHECK(ro_net_shut_down(first, 2000));
     ro_net_free(first);
-    size_t fds = entries("/proc/self/fd");
+    size_t fds = open_descriptors();
     size_t threads = entries("/proc/self/task");
 
     test_plain();
@@ -1086,7 +1075,7 @@ main(void)
 #ifdef RO_TEST_ALLOC
     test_memory();
 #endif
-    CHECK(entries("/proc/self/fd") == fds);
+    CHECK(open_descriptors() == fds);
     CHECK(has_no_more_threads(threads));
     return check_end();
 }

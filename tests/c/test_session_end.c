@@ -1,19 +1,6 @@
 /* The end of sessions: DELETEs, close, shut-down, whatever is under way. */
 #include "session_rig.h"
-
-#include <dirent.h>
-
-static unsigned
-open_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir != NULL && readdir(dir) != NULL) {
-        count++;
-    }
-    (void)closedir(dir);
-    return count;
-}
+#include "entries.h"
 
 static bool
 stall(int fd, const char *request, unsigned nth)
@@ -226,7 +213,7 @@ test_shut_down_leaves_nothing_behind(void)
         const struct script script
             = {.answer = {[LIST] = phases[i], [CALL] = phases[i]}};
         struct rig rig;
-        unsigned before = open_descriptors();
+        size_t before = open_descriptors();
         size_t live = ro_alloc_live();
         rig_start(&rig, &script);
         CHECK(rig_ask(&rig, INITIALIZE_BODY, 200, "capabilities"));

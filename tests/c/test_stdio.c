@@ -1,5 +1,6 @@
 /* Sessions over a child's standard streams. */
 #include "messages.h"
+#include "entries.h"
 #include "session_rig.h"
 
 #include <dirent.h>
@@ -346,18 +347,6 @@ children(void)
     return count;
 }
 
-static unsigned
-open_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir != NULL && readdir(dir) != NULL) {
-        count++;
-    }
-    (void)closedir(dir);
-    return count;
-}
-
 static bool
 no_children_within(int ms)
 {
@@ -443,7 +432,7 @@ test_each_child_at_the_call(void)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rig rig;
-        unsigned before = open_descriptors();
+        size_t before = open_descriptors();
         open_rig(&rig, cases[i].role);
         CHECK(reach_call(&rig));
         int64_t begin = ro_monotonic_ms();
@@ -540,7 +529,7 @@ test_what_cannot_be_started(void)
     struct rig rig;
     memset(&rig, 0, sizeof(rig));
     CHECK(rig_open(&rig));
-    unsigned before = open_descriptors();
+    size_t before = open_descriptors();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         errno = 0;
         CHECK(start(&rig, cases[i].path, "x") == NULL);
@@ -788,7 +777,7 @@ test_free_ends_every_child(void)
         = {"good", "deaf", "stubborn", "mute", "exit_at_once", "close_in"};
     enum { GRACE_MS = RO_STDIO_TERM_MS + RO_STDIO_KILL_MS };
     size_t live = ro_alloc_live();
-    unsigned before = open_descriptors();
+    size_t before = open_descriptors();
     for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
         /* a busy machine may take as long as grace does, but not every time */
         int64_t took = GRACE_MS;
