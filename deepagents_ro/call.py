@@ -64,12 +64,13 @@ def success_of(command: Command, arguments: bytes, guard: _mcpro.Guard, *, manag
     """The success envelope, or `Denied`."""
     if managed:
         managed_runtime.check()
-    startup.put_in_front(startup.verified())
+    stack = startup.verified()
+    startup.put_in_front(stack)
     host.load_environment(trust_project=command.trust_project_mcp)
     plan = host.make_plan(command, managed=managed)
     if plan is None or not plan.owners:
         raise Denied(missing_code(command.tool))
-    stack = startup.prepare(host.needed_modules(plan))
+    startup.install(stack, host.needed_modules(plan))
     worker = _mcpro.Worker(command.tool)
     guard.set_exit_hook(worker.exit_hook())
     ahead.start(plan, worker, stack)
