@@ -74,7 +74,7 @@ def success_of(command: Command, arguments: bytes, guard: _mcpro.Guard, *, manag
     worker = _mcpro.Worker(command.tool)
     guard.set_exit_hook(worker.exit_hook())
     ahead.start(plan, worker, stack)
-    host.import_stack(stack)
+    host.load_stack(plan, stack)
     loop = asyncio.new_event_loop()
     work = Run(plan, worker, arguments, loop)
     return loop.run_until_complete(supervise(work, work.make(), guard))

@@ -7,6 +7,7 @@ asked of DCode's own functions. No attribute of DCode is replaced; the seam is a
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import logging
@@ -371,14 +372,29 @@ def import_readers() -> None:
 
 
 def import_stack(stack: Mapping[str, str] | None = None) -> None:
-    """Import what DCode's loader imports, on this thread, before an event loop runs.
+    """Import what DCode's loader imports: before an event loop runs, or beside it (`load_stack`).
 
     `stack` is what `startup.prepare` said; with it pydantic builds models at their first use.
     """
     startup.defer_models(stack)
+    import deepagents_code.mcp_auth  # noqa: F401
     import langchain_mcp_adapters.sessions
     import langchain_mcp_adapters.tools  # noqa: F401
-    from deepagents_code import mcp_auth  # noqa: F401
+
+
+def load_stack(plan: Plan, stack: Mapping[str, str] | None) -> None:
+    """`import_stack`, now or while DCode's preflight of the plan's one owner waits for the network.
+
+    With two owners the slower preflight would wait for the imports with its clock running.
+    """
+    from deepagents_ro.lazy_stack import LazyStack
+
+    load = functools.partial(import_stack, stack)
+    entries = [entry for name in plan.owners for entry in plan.raw[name]]
+    remote = all(transport_of(entry) in ("http", "sse") for entry in entries)
+    may_wait = startup.is_usable(stack) and len(plan.owners) == 1 and remote
+    if not may_wait or not LazyStack(load).install():
+        load()
 
 
 def import_validator() -> None:

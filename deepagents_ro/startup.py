@@ -339,6 +339,11 @@ def verified() -> Mapping[str, str] | None:
     return rows[0]
 
 
+def is_usable(stack: Mapping[str, str] | None) -> bool:
+    """Whether shortcuts are taken with what `verified` said."""
+    return stack is not None and not os.environ.get(PLAIN_VARIABLE)
+
+
 def prepare(needed: Iterable[str] = (*FOR_LOGIN, *FOR_COMMANDS)) -> Mapping[str, str] | None:
     """`install` for the stack that is there; its versions if it is one that was verified."""
     stack = verified()
@@ -365,7 +370,7 @@ def install(
 
 def put_in_front(stack: Mapping[str, str] | None) -> Finder | None:
     """The finder, in front of the others; until `install` it only gives modules stored code."""
-    if os.environ.get(PLAIN_VARIABLE) or stack is None:
+    if stack is None or not is_usable(stack):
         return None
     finder = in_front()
     if finder is None:
@@ -381,7 +386,7 @@ def defer_models(stack: Mapping[str, str] | None) -> bool:
     from `BaseModel`. Of the SDK's 200 models a call uses a few. What a model then takes and refuses
     is the same (`tests/test_startup.py`).
     """
-    if os.environ.get(PLAIN_VARIABLE) or stack is None:
+    if not is_usable(stack):
         return False
     import pydantic
 
