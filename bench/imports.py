@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,8 @@ class Timer:
 
     def _time(self, spec: Any, spent_finding: float) -> None:
         loader = spec.loader
-        if loader is None or isinstance(loader, type):
-            return  # a namespace package, or a built-in module: nothing to run
+        if not isinstance(loader, (SourceFileLoader, ExtensionFileLoader)):
+            return  # a namespace package, a built-in module, a stand-in: nothing to run
         create, execute = loader.create_module, loader.exec_module
         own = [spent_finding]
 
@@ -81,11 +82,19 @@ class Timer:
         loader.create_module, loader.exec_module = create_module, exec_module
 
 
+class Finders(list[Any]):
+    """`sys.meta_path` whose first finder stays the first."""
+
+    def insert(self, index: Any, finder: Any) -> None:
+        """As a list's, behind the first at most."""
+        super().insert(max(1, index), finder)
+
+
 def child(path: str, argv: list[str]) -> None:
     """Run the script `argv[0]` as the main program, timed."""
     sys.argv = argv
     sys.path[0] = str(Path(argv[0]).parent)
-    sys.meta_path.insert(0, Timer(path))
+    sys.meta_path = Finders([Timer(path), *sys.meta_path])
     runpy.run_path(argv[0], run_name="__main__")
 
 

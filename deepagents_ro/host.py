@@ -377,9 +377,9 @@ def import_stack(stack: Mapping[str, str] | None = None) -> None:
     `stack` is what `startup.prepare` said; with it pydantic builds models at their first use.
     """
     startup.defer_models(stack)
-    import deepagents_code.mcp_auth  # noqa: F401
     import langchain_mcp_adapters.sessions
     import langchain_mcp_adapters.tools  # noqa: F401
+    from deepagents_code import mcp_auth  # noqa: F401
 
 
 def load_stack(plan: Plan, stack: Mapping[str, str] | None) -> None:

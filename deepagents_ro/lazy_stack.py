@@ -155,7 +155,7 @@ class LazyStack:
             for name in PUT_OFF:
                 sys.modules.pop(name, None)
             self._load()
-            for name in PUT_OFF:  # the attribute of its package, too
+            for name in PUT_OFF:  # and that it is its package's attribute
                 importlib.import_module(name)
         except BaseException as error:  # noqa: BLE001 - raised again where a name is called
             self._error = error

@@ -26,7 +26,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, NoReturn
 
-from deepagents_ro import stored
+from deepagents_ro import packed, stored
 from deepagents_ro.versions import BELOW, PACKAGE, QUALIFIED, RELEASES
 
 if TYPE_CHECKING:
@@ -237,6 +237,7 @@ class Finder:
         self.roots: frozenset[str] = frozenset()
         self._below: tuple[str, ...] = ()
         self._loaders: stored.Loaders | None = None
+        self.pack = packed.read()
         self.take_code_from(stored.read())
 
     def take_code_from(self, store: stored.Store | None) -> None:
@@ -271,13 +272,28 @@ class Finder:
     def _ordinary(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec that the finders behind this one give, if the module takes stored code."""
-        if self._loaders is None or not self._loaders.are_for(name):
+        """The spec of a module that takes packed or stored code."""
+        takes_stored = self._loaders is not None and self._loaders.are_for(name)
+        is_packed = self.pack is not None and self.pack.has(name)
+        if not takes_stored and not is_packed:
             return None
+        spec = self.pack.find(name, path) if self.pack is not None else None
+        if spec is None:
+            spec = self._found_behind(name, path, target)
+        if spec is not None and self.pack is not None:
+            spec = self.pack.settle(spec)
+        if spec is not None and takes_stored and self._loaders is not None:
+            spec = self._loaders.settle(spec)
+        return spec
+
+    def _found_behind(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec that the finders behind this one give."""
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                return self._loaders.settle(spec)
+                return spec
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> StandIn:

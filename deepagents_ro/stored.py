@@ -22,6 +22,8 @@ import types
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING
 
+from deepagents_ro.packed import PackedLoader
+
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
@@ -38,6 +40,9 @@ PACKAGES = frozenset(
         "pydantic",
     }
 )
+
+# Loaders that run a module's code in its namespace, and do nothing else.
+LOADERS = (SourceFileLoader, PackedLoader)
 
 FILE = os.path.join(
     os.path.dirname(__file__), "__pycache__", f"stored.{sys.implementation.cache_tag}.bin"
@@ -91,7 +96,7 @@ class Loaders:
     def settle(self, spec: ModuleSpec) -> ModuleSpec:
         """Let the ordinary loader in a new `spec` run its module with builtins of its own."""
         loader = spec.loader
-        if type(loader) is SourceFileLoader:
+        if isinstance(loader, SourceFileLoader) and type(loader) in LOADERS:
             run = loader.exec_module
 
             def exec_module(module: types.ModuleType) -> None:

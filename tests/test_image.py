@@ -343,6 +343,20 @@ def test_byte_code_is_there_and_knows_no_time(built: Built) -> None:
 
 
 @BUILT
+def test_a_call_takes_its_code_from_two_files(built: Built) -> None:
+    code = """
+from deepagents_ro import packed, stored
+pack = packed.read()
+print(len(stored.read().codes), len(pack.names()), pack.stale())
+"""
+    said = inside(built, "/opt/dcode/bin/python", "-I", "-c", code).stdout.decode()
+    texts, modules, stale = said.split(maxsplit=2)
+    assert int(texts) > 300
+    assert int(modules) > 300
+    assert stale == "[]\n"
+
+
+@BUILT
 def test_the_network_is_loopback_alone(built: Built) -> None:
     shown = inside(built, "cat", "/proc/net/dev").stdout.decode().splitlines()[2:]
     assert [line.split(":")[0].strip() for line in shown] == ["lo"]

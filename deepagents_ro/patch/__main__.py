@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from deepagents_ro import startup, stored
+from deepagents_ro import packed, startup, stored
 from deepagents_ro.versions import DISTRIBUTION, PACKAGE, RELEASES
 
 from . import patcher
@@ -55,7 +55,7 @@ def _run(action: str, install: Install) -> int:
     if action == "revert":
         others = patcher.revert(install)
         if _is_ours(install):
-            Path(stored.FILE).unlink(missing_ok=True)
+            _drop_code()
         if others is None:
             print(f"{what}: reverted; no RECORD says whether the rest is as published")
             return 0
@@ -78,7 +78,10 @@ def _is_ours(install: Install) -> bool:
 
 
 def _keep_code() -> None:
-    """Have the code kept that the stack compiles at each start; a call does without it, too."""
+    """Have the stack's code kept in one file, and what it compiles at each start in another.
+
+    A call does without them, too.
+    """
     with tempfile.TemporaryDirectory(prefix="deepagents-ro-") as home:
         subprocess.run(
             [sys.executable, "-I", "-m", f"{__package__}.store"],
@@ -89,6 +92,12 @@ def _keep_code() -> None:
             stderr=subprocess.DEVNULL,
             check=False,
         )
+
+
+def _drop_code() -> None:
+    """Remove what `_keep_code` has written."""
+    for file in (stored.FILE, packed.FILE):
+        Path(file).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
