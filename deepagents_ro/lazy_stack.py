@@ -47,8 +47,8 @@ PREFLIGHT = (
     "httpcore._backends.anyio",
     "sniffio",
 )
-# Seconds behind the last name: by then the preflight's request is on its way.
-START_SECONDS = 0.005
+# Seconds behind the last name: by then the preflight is on its way, or, beside the server, over.
+START_SECONDS = 0.02
 # Seconds that a thread may keep the interpreter while another wants it. The preflight wants it for
 # a moment at every packet.
 SWITCH_SECONDS = 0.0005
