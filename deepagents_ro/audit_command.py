@@ -94,7 +94,7 @@ def main(argv: list[str]) -> NoReturn:
     )
     try:
         run(argv, guard, terminal)
-    except KeyboardInterrupt:  # a signal that came just before the guard took over
+    except KeyboardInterrupt:  # raised by other code: signals are the guard's
         guard.finish(130, failure("interrupted"))
     except HostError as refused:
         guard.finish(1, failure("runtime_failure", refused.reason))

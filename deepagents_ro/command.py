@@ -81,7 +81,7 @@ def main(argv: list[str]) -> NoReturn:
     guard = start_guard()
     try:
         run(argv, guard)
-    except KeyboardInterrupt:  # a signal that came just before the guard took over
+    except KeyboardInterrupt:  # raised by other code: signals are the guard's
         fail(guard, "interrupted")
     except BaseException:  # noqa: BLE001 - one envelope is owed for anything at all
         fail(guard, "runtime_failure")

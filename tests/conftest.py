@@ -27,7 +27,7 @@ from deepagents_ro.qualify.lab.raw_server import RawServer
 from deepagents_ro.qualify.lab.sdk_server import SDKServer
 
 E2E = Path(__file__).parent / "e2e"
-WITNESS = Path(__file__).parent / "servers" / "witness.c"
+PRELOADED = Path(__file__).parent / "servers"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -213,11 +213,23 @@ def dcode(request: pytest.FixtureRequest, tmp_path: Path, authority: Authority) 
     return kind(tmp_path, authority.ca_file, fresh=request.node.stash[FRESH])
 
 
+def preloaded(name: str, directory: Path) -> Path:
+    """A library of `servers/` for `LD_PRELOAD`."""
+    library = directory / f"{name}.so"
+    source = PRELOADED / f"{name}.c"
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True
+    )
+    return library
+
+
 @pytest.fixture(scope="session")
 def witness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The preloaded library that notes look-ups and connections."""
-    library = tmp_path_factory.mktemp("witness") / "witness.so"
-    subprocess.run(
-        ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(WITNESS), "-ldl"], check=True
-    )
-    return library
+    return preloaded("witness", tmp_path_factory.mktemp("witness"))
+
+
+@pytest.fixture(scope="session")
+def raises(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The preloaded library that raises a signal while the guard starts."""
+    return preloaded("raises", tmp_path_factory.mktemp("raises"))

@@ -152,6 +152,9 @@ void ro_guard_set_exit_hook(ro_guard *guard, void (*hook)(void *, int),
  * In a child that was forked off the process: _exit(1), nothing written. */
 _Noreturn void ro_guard_finish(ro_guard *guard, int exit_code, ro_slice bytes);
 
+/* exit status: a signal ended the process */
+#define RO_GUARD_INTERRUPTED 130
+
 /* milliseconds after the end (first deadline and grace): */
 #define RO_GUARD_WRITE_MS 100    /* a write may still go on */
 #define RO_GUARD_TAKEOVER_MS 150 /* the watcher stops waiting for it */

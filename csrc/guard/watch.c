@@ -88,7 +88,7 @@ ro_guard_watcher(void *arg)
         bool signalled = lower_event(guard->signal_fd);
         if (signalled) {
             (void)ro_guard_claim(
-                guard, 130,
+                guard, RO_GUARD_INTERRUPTED,
                 ro_slice_of(guard->interrupted, guard->interrupted_len));
         }
         if (ready != 0 && !woken && !signalled) {

@@ -130,3 +130,9 @@ ro_py_raise_value(const char *message)
     PyErr_SetString(PyExc_ValueError, message);
     return NULL;
 }
+
+bool
+ro_py_run_signal_handlers(void)
+{
+    return PyErr_CheckSignals() == 0;
+}

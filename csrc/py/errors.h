@@ -1,5 +1,5 @@
 /* The only file that sets an exception; beside it CPython's own functions
- * do, where they fail. Every function returns NULL. */
+ * do, where they fail. Every function that raises returns NULL. */
 #ifndef RO_PY_ERRORS_H
 #define RO_PY_ERRORS_H
 
@@ -23,5 +23,8 @@ PyObject *ro_py_raise_memory(void);
 PyObject *ro_py_raise_runtime(const char *message);
 PyObject *ro_py_raise_type(const char *message);
 PyObject *ro_py_raise_value(const char *message);
+/* Runs Python's handlers of the signals that it has noted. False with the
+ * exception that one raised. */
+bool ro_py_run_signal_handlers(void);
 
 #endif

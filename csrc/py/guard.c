@@ -43,7 +43,8 @@ PyDoc_STRVAR(
     "thread.\n"
     "RuntimeError or MemoryError when it cannot: standard output\n"
     "is then as it was. ValueError for a negative time or an empty\n"
-    "envelope.");
+    "envelope. A signal that Python has noted and whose handler\n"
+    "raises ends the process with interrupted, status 130.");
 
 static PyObject *
 guard_start(PyObject *type, PyObject *args, PyObject *kwargs)
@@ -73,6 +74,12 @@ guard_start(PyObject *type, PyObject *args, PyObject *kwargs)
      * started, so it is kept where session.c finds it. */
     ro_py_state *state = PyType_GetModuleState((PyTypeObject *)type);
     state->core_limited = ro_guard_core_limit(guard, &state->core_limit);
+    /* A signal that came before the guard's handlers stood is noted in Python,
+     * which would raise KeyboardInterrupt where nobody has this guard yet, and
+     * descriptor 1 is the null device already. */
+    if (!ro_py_run_signal_handlers()) {
+        ro_guard_finish(guard, RO_GUARD_INTERRUPTED, options.interrupted);
+    }
     return self;
 }
 

@@ -335,6 +335,28 @@ def test_children_and_libraries_that_write_are_not_heard(
     assert b"noise" not in run.stdout
 
 
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_signals_while_the_guard_starts(dcode: Dcode, raises: Path, number: signal.Signals) -> None:
+    """Python has noted it, and descriptor 1 is the guard's already."""
+    env = {"LD_PRELOAD": str(raises), "RO_RAISES": str(int(number))}
+    dcode.run("raw_look", env=env).expect("interrupted")
+
+
+def test_a_handler_that_does_not_raise(raises: Path) -> None:
+    """It runs, and the guard stands."""
+    code = """
+import signal
+from deepagents_ro import _mcpro
+seen = []
+signal.signal(signal.SIGTERM, lambda number, _frame: seen.append(number))
+guard = _mcpro.Guard.start(timeout=b"t", interrupted=b"i", failed=b"f")
+guard.finish(7, b"%d" % seen[0])
+"""
+    env = {"LD_PRELOAD": str(raises), "RO_RAISES": str(int(signal.SIGTERM))}
+    done = subprocess.run([sys.executable, "-I", "-c", code], env=env, capture_output=True)
+    assert (done.returncode, done.stdout) == (7, b"%d" % signal.SIGTERM)
+
+
 def test_signals_at_any_moment(dcode: Dcode, raw: Make) -> None:
     """Before the first line of the command a signal just ends it; then, one envelope."""
     dcode.serve(raw=raw(handlers={"tools/call": slow_answer(0.2)}))
