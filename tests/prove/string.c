@@ -4,47 +4,25 @@
  * The string lexer takes exactly one string of the grammar, says rightly
  * whether there is an escape in it, and reads no byte behind the end: every
  * text of up to 4 bytes. Its parts alone: string_parts.c. */
-#include "prove.h"
+#include "string_grammar.h"
 
 #include "core/json_lex.h"
 
 #define MOST 4
 
-static bool
-is_tail(char c)
-{
-    return ((unsigned char)c & 0xc0) == 0x80;
-}
-
-/* Bytes of what stands at the start inside of a string; 0 for a fault. No
- * \uXXXX and no character of four bytes fits beside two quotes. */
+/* Bytes of what stands at the start inside of a string; 0 for a fault. */
 static size_t
 item(const char *text, size_t len)
 {
     unsigned char c = (unsigned char)text[0];
-    char next = len > 1 ? text[1] : '\0';
 
     if (c < 0x20 || c == '"') {
         return 0;
     }
     if (c == '\\') {
-        return next == '"' || next == '\\' || next == '/' || next == 'b'
-                       || next == 'f' || next == 'n' || next == 'r'
-                       || next == 't'
-                   ? 2
-                   : 0;
+        return escape(text, len);
     }
-    if (c < 0x80) {
-        return 1;
-    }
-    if (c >= 0xc2 && c <= 0xdf) {
-        return is_tail(next) ? 2 : 0;
-    }
-    bool three = c >= 0xe0 && c <= 0xef && len > 2 && is_tail(next)
-                 && is_tail(text[2]);
-    bool overlong = c == 0xe0 && (unsigned char)next < 0xa0;
-    bool surrogate = c == 0xed && (unsigned char)next > 0x9f;
-    return three && !overlong && !surrogate ? 3 : 0;
+    return c < 0x80 ? 1 : character(text, len);
 }
 
 static void
