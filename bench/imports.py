@@ -27,10 +27,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sandbox import Sandbox
 
-
-if TYPE_CHECKING:
-    from sandbox import Sandbox
-
 NAMES = ("reference", "plain", "ours")
 
 

@@ -159,14 +159,6 @@ class Pack:
         """Whether the module `name` is one of them."""
         return name in self._rows
 
-    def stale(self) -> list[str]:
-        """The modules that Python loads from elsewhere by now."""
-        return [name for name, row in self._rows.items() if not Entry(*row).is_fresh()]
-
-    def names(self) -> list[str]:
-        """All modules."""
-        return list(self._rows)
-
     def _entry(self, name: str) -> Entry | None:
         row = self._rows.get(name)
         return None if row is None else Entry(*row)

@@ -280,8 +280,8 @@ class Finder:
         spec = self.pack.find(name, path) if self.pack is not None else None
         if spec is None:
             spec = self._found_behind(name, path, target)
-        if spec is not None and self.pack is not None:
-            spec = self.pack.settle(spec)
+            if spec is not None and self.pack is not None:
+                spec = self.pack.settle(spec)
         if spec is not None and takes_stored and self._loaders is not None:
             spec = self._loaders.settle(spec)
         return spec

@@ -346,8 +346,9 @@ def test_byte_code_is_there_and_knows_no_time(built: Built) -> None:
 def test_a_call_takes_its_code_from_two_files(built: Built) -> None:
     code = """
 from deepagents_ro import packed, stored
-pack = packed.read()
-print(len(stored.read().codes), len(pack.names()), pack.stale())
+rows = packed.read()._rows
+stale = [name for name, row in rows.items() if not packed.Entry(*row).is_fresh()]
+print(len(stored.read().codes), len(rows), stale)
 """
     said = inside(built, "/opt/dcode/bin/python", "-I", "-c", code).stdout.decode()
     texts, modules, stale = said.split(maxsplit=2)

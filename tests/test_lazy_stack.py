@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from isolated import python
 from servers.dcode import Dcode
 
 from deepagents_ro import host, lazy_stack, startup
@@ -41,16 +42,9 @@ def take():
 """
 
 
-def python(code: str, *arguments: str) -> str:
-    """Standard output of isolated Python code that has to succeed."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", TAKE + code, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def with_names(code: str, *arguments: str) -> str:
+    """Run `code` behind `TAKE`."""
+    return python(TAKE + code, *arguments)
 
 
 def test_names_are_those_that_the_loader_takes() -> None:
@@ -77,7 +71,7 @@ for module, name in lazy_stack.NAMES:
 from deepagents_code import mcp_auth
 assert mcp_auth.FileTokenStorage
 """
-    python(code)
+    with_names(code)
 
 
 def test_the_loop_goes_on_while_the_thread_imports() -> None:
@@ -98,7 +92,7 @@ stack = lazy_stack.LazyStack(load)
 assert stack.install()
 assert asyncio.run(main()) == {"transport": "streamable_http", "url": "https://host/"}
 """
-    python(code)
+    with_names(code)
 
 
 def test_another_name_is_imported_for() -> None:
@@ -108,7 +102,7 @@ from langchain_mcp_adapters import sessions
 assert sessions.WebsocketConnection.__module__ == "langchain_mcp_adapters.sessions"
 assert sys.modules["langchain_mcp_adapters.sessions"] is not sessions
 """
-    python(code)
+    with_names(code)
 
 
 @pytest.mark.parametrize("on_thread", [True, False])
@@ -136,7 +130,7 @@ assert stack.install()
 asyncio.run(main())
 assert loads == [1]
 """
-    python(code, str(on_thread))
+    with_names(code, str(on_thread))
 
 
 def test_not_where_the_modules_are_there() -> None:
@@ -145,7 +139,7 @@ import_stack()
 stack = lazy_stack.LazyStack(import_stack)
 assert not stack.install() and stack not in sys.meta_path
 """
-    python(code)
+    with_names(code)
 
 
 HTTP, SSE, STDIO = {"type": "http", "url": "u"}, {"type": "sse", "url": "u"}, {"command": "c"}

@@ -13,6 +13,7 @@ from py_compile import PycInvalidationMode as Mode
 from typing import Any
 
 import pytest
+from isolated import python
 
 from deepagents_ro import packed
 from deepagents_ro.patch import store
@@ -217,7 +218,7 @@ class TestFile:
     def test_apply_has_written_it_and_would_again(self, tmp_path: Path) -> None:
         code = "import sys; from deepagents_ro.patch import store; store.write(*sys.argv[1:])"
         files = [str(tmp_path / "stored"), str(tmp_path / "packed")]
-        subprocess.run([sys.executable, "-I", "-c", code, *files], check=True)
+        python(code, *files)
         assert Path(files[1]).read_bytes() == Path(packed.FILE).read_bytes()
 
     def test_a_call_takes_from_it(self) -> None:
@@ -231,7 +232,4 @@ host.import_stack(startup.verified())
 specs = [getattr(module, "__spec__", None) for module in sys.modules.values()]
 print(sum(spec is not None and type(spec.loader) is packed.PackedLoader for spec in specs))
 """
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
-        )
-        assert int(done.stdout) > 250
+        assert int(python(code)) > 250

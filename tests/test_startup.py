@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from isolated import python
 from servers.dcode import Dcode
 
 from deepagents_ro import _mcpro, call, host, startup
@@ -57,15 +58,6 @@ REPLACED = (
     "sqlite3",
     *startup.ROOTS,
 )
-
-
-def python(code: str, *arguments: str) -> str:
-    """Standard output of isolated Python code that has to succeed."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code, *arguments], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def imported(dcode: Dcode, sink: Path, tool: str) -> set[str]:

@@ -6,12 +6,12 @@ import dataclasses
 import importlib.util
 import inspect
 import marshal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from isolated import python
 
 from deepagents_ro import startup, stored
 from deepagents_ro.patch import __main__ as patch
@@ -136,15 +136,6 @@ print(store.write(sys.argv[1]))
 """
         assert python(code, str(tmp_path / "store")) == "0\n"
         assert not list(tmp_path.iterdir())
-
-
-def python(code: str, *arguments: str) -> str:
-    """Standard output of isolated Python code that has to succeed."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code, *arguments], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 IMPORTS = """

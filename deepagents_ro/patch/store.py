@@ -84,10 +84,13 @@ def compiled(names: Iterable[str]) -> list[packed.Module]:
 
 def replace(path: str, content: bytes) -> None:
     """Put a file in place in one step."""
-    new = f"{path}.{os.getpid()}"
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    Path(new).write_bytes(content)
-    os.replace(new, path)
+    new = Path(f"{path}.{os.getpid()}")
+    new.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        new.write_bytes(content)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
